@@ -56,6 +56,7 @@ def test_support_bundle_of_a_dead_api_server(garden: LocalEnvironment, tmp_path:
     done = garden.espalier("generate", "support-bundle", "--all", "-o", str(file), "--kubeconfig", str(kubeconfig))
     assert done.code == 1, done.err
     assert "could not be read: logs and messages" in " ".join(done.err.split())
+    assert "with 0 objects and 0 logs" in " ".join(done.err.split())
     assert "reads failed, first version of the API server" in " ".join(done.err.split())
     assert file.exists()
 

@@ -97,10 +97,13 @@ def test_a_hostile_secret_is_taken_apart_in_bounds(text: str) -> None:
         "got xHENpass-4711/xyz.",
         f"got {b64('HENpass-4711/xyz')}",
         "got HENpass-4711%2Fxyz",
+        "got two%20w4711%C3%B6rds",
+        "got two+w4711%C3%B6rds&a=b",
+        r"got two w4711\u00f6rds",
     ],
 )
 def test_a_value_is_masked_in_all_its_forms(text: str) -> None:
-    shown = Masks(values=["HENpass-4711/xyz"]).text(text)
+    shown = Masks(values=["HENpass-4711/xyz", "two w4711\u00f6rds"]).text(text)
     assert "(hidden)" in shown
     assert "4711" not in shown
 
@@ -111,6 +114,14 @@ def test_a_value_between_hyphens_is_masked() -> None:
     assert hide.text("--fisharg a-fisharg-b_two-parts xfisharg") == shown
     assert hide.text("my-fisharg") == "my-fisharg"  # the name of an object
     assert len(hide.text("fisharg-" * 500)) < 5000
+
+
+def test_names_in_the_form_of_tokens_stay() -> None:
+    """An Event is called like its object, with the time in 16 digits; and groups of API versions are names."""
+    hide = Masks(values=["apiextensions.k8s.io"], public=["garden.18a5c0ffee123456", "apiextensions.k8s.io/v1"])
+    assert hide.text("garden.18a5c0ffee123456") == "garden.18a5c0ffee123456"
+    assert hide.text("apiextensions.k8s.io/v1") == "apiextensions.k8s.io/v1"
+    assert hide.text("abcdef.18a5c0ffee123456") == "(hidden)"
 
 
 def test_a_value_with_quotes_is_masked_in_json() -> None:

@@ -93,10 +93,9 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
         case Unreachable():
             return Exit.UNREACHABLE, str(error)
         case ApiError():
-            message = "\n".join(quoted(line, _LONGEST_LINE) for line in str(error).splitlines())
-            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {message}"
+            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {_cut(str(error))}"
         case KubeError():
-            return Exit.REFUSED, quoted(str(error), _LONGEST_LINE)
+            return Exit.REFUSED, _cut(str(error))
         case KeyboardInterrupt() | asyncio.CancelledError():
             return Exit.INTERRUPTED, "interrupted"
         case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL) and distribution.needs("local"):
@@ -125,6 +124,10 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
         case OSError() if error.errno in _FULL:
             return Exit.REFUSED, f"the output could not be written: {error.strerror}"
     return None
+
+
+def _cut(message: str) -> str:
+    return "\n".join(quoted(line, _LONGEST_LINE) for line in message.splitlines())
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def entries(
         rest -= len(content)
         files[name] = content
 
-    shows_texts = without_values or not findings.without_values
+    shows_texts = not lacks_texts(findings, without_values)
     unread = [{"what": read.what, "error": hide.text(read.error)} for read in findings.unread]
     add("secrets.json", _json(findings.secrets))
     add("conditions.txt", hide.text(_conditions(findings, shows_texts=shows_texts)).encode())
@@ -66,6 +66,11 @@ def entries(
         else unmasked(findings, without_values),
     }
     return {"README.txt": _readme(report).encode(), "report.json": _json(report), **files}
+
+
+def lacks_texts(findings: Findings, without_values: bool) -> bool:
+    """True if logs and messages are left out, as values of Secrets in them would not be masked."""
+    return bool(findings.without_values) and not without_values
 
 
 def unmasked(findings: Findings, without_values: bool) -> str:

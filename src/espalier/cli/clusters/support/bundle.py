@@ -48,13 +48,15 @@ async def generate(
             "espalier": distribution.version(),
         }
         size = archive.write(path, archive.entries(findings, about, limit, without_values=without_values), now)
-        _tell(progress, path, size, findings)
+        _tell(
+            progress, path, size, findings, 0 if archive.lacks_texts(findings, without_values) else len(findings.logs)
+        )
         _tell_of_values(progress, findings, without_values)
 
 
-def _tell(progress: Progress, path: Path, size: int, findings: Findings) -> None:
+def _tell(progress: Progress, path: Path, size: int, findings: Findings, logs: int) -> None:
     objects = sum(map(len, findings.objects.values()))
-    read = f"{counted(objects, 'object')} and {counted(len(findings.logs), 'log')}"
+    read = f"{counted(objects, 'object')} and {counted(logs, 'log')}"
     progress.say(f"{path}: {size / 1024:.0f} KiB with {read}; look through it before you send it")
     if findings.unread:
         failed = f"{len(findings.unread)} of {counted(findings.reads, 'read')} failed"

@@ -12,6 +12,8 @@ from espalier.cli.clusters.support.values import LEAST, forms, stands_out
 _LONGEST_LINE = 4096
 """Characters of a line of text: the rest of a longer line is left out."""
 _WORD = re.compile(rf"[A-Za-z0-9_+\-]{{{LEAST},}}")
+_NAME = re.compile(r"[a-z0-9.\-]{1,253}")
+"""A name of an object, such as that of an Event, which has the form of a token of kubeadm."""
 _STANDING_OUT = 8
 """Characters of a word that is private because it stands out: shorter ones are names and versions, too."""
 _MOST_PARTS = 24
@@ -27,7 +29,9 @@ class Masks:
     """
 
     def __init__(self, *, values: Iterable[str] = (), private: Iterable[str] = (), public: Iterable[str] = ()) -> None:
-        self._shown = set(public)
+        names = set(public)
+        self._names = {name for name in names if _NAME.fullmatch(name)}
+        self._shown = names | {part for name in names for part in re.split("[/:@]", name)}
         self._shown |= {word for text in self._shown for word in _WORD.findall(text)}
         self._words: set[str] = set()
         self._standing_out: set[str] = set()
@@ -42,6 +46,8 @@ class Masks:
 
     def text(self, text: str) -> str:
         """The text with what is private replaced by `(hidden)`, and long lines cut."""
+        if text in self._names:
+            return text
         for phrase in self._phrases_that_may_be_in(text):
             text = text.replace(phrase, HIDDEN)
         return "\n".join(self._line(line) for line in patterns.of_lines(text).split("\n"))

@@ -11,7 +11,7 @@ import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 import yaml
 
@@ -146,11 +146,12 @@ def of_script(text: str) -> Iterator[str]:
 
 
 def forms(value: str) -> Iterator[str]:
-    """The ways in which texts quote a value: as it is, in JSON, in an address, in base64."""
+    """The ways in which texts quote a value: as it is, in JSON, in an address, in a form, in base64."""
     yield value
     for is_ascii in (True, False):
         yield json.dumps(value, ensure_ascii=is_ascii)[1:-1]
     yield quote(value, safe="")
+    yield quote_plus(value)
     yield base64.b64encode(value.encode(errors="replace")).decode().rstrip("=")
 
 
