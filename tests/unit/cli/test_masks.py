@@ -65,6 +65,13 @@ def test_plain_fields_of_secrets_are_no_values() -> None:
     assert of_secret(value=KUBECONFIG) == set()
     plain = "path: /etc/kubernetes/pki/ca.crt\nowner: root:root\ndnsDomain: cluster.local\nversion: v1.35.1\n"
     assert of_secret(value=plain) == set()
+    policy = """rules:
+- {level: None, users: ["system:kube-proxy"], verbs: [watch], resources: [{group: "", resources: [endpoints]}]}
+- {userGroups: ["system:nodes"], nonResourceURLs: ["/healthz*"], omitStages: [RequestReceived]}
+taints: [{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]
+program: kube-controller-manager
+"""
+    assert of_secret(value=policy) == set()
     assert of_secret(enabled="true", port="6443", kind="controller", short="abcde") == set()
 
 
@@ -165,6 +172,11 @@ def test_letters_of_environments_are_values(container: Any) -> None:
 )
 def test_letters_of_private_fields_are_values(spec: Any) -> None:
     assert "fishargletters" in fields.admitted({"spec": spec}, "x", "X").values
+
+
+def test_names_of_extra_arguments_are_no_values() -> None:
+    arguments = [{"name": "audit-log-maxage", "value": "fishargletters"}]
+    assert fields.admitted({"spec": {"extraArgs": arguments}}, "x", "X").values == {"fishargletters"}
 
 
 def test_annotations_of_users_are_values() -> None:

@@ -9,7 +9,7 @@ import base64
 import json
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -38,13 +38,17 @@ PLAIN = re.compile(
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{8}"
 )
 """Words that tell nothing: numbers, versions, times, uids."""
-_PLACE = re.compile(r"(?:/[a-z][a-z0-9._\-]*){2,}/?|/[a-z]{1,20}|[a-z]+://[A-Za-z0-9.\-]*(?::\d+)?/?|[0-9a-f.:]+/\d+")
-"""A path of a file, an address without a user and a path, a network."""
+_PLACE = re.compile(
+    r"(?:/[a-z][a-z0-9._\-]*){2,}/?|/[a-z]{1,20}|[a-z]+://[A-Za-z0-9.\-]*(?::\d+)?/?|[0-9a-f.:]+/\d+"
+    r"|[a-z0-9.\-]{0,200}(?:k8s|kubernetes)\.io(?:/[a-z0-9.\-]*)?|system:[a-z0-9:\-]+|kube-[a-z\-]+"
+)
+"""A path of a file, an address without a user and a path, a network, a name of Kubernetes itself."""
 _PLAIN_FIELDS = _set(
     """
     apiversion kind name namespace path owner permissions encoding type cluster context current-context server
     host endpoint controlplaneendpoint clustername imagerepository image dnsdomain podsubnet servicesubnet
     crisocket certificatesdir mode format protocol level operation
+    users usergroups verbs resources group nonresourceurls omitstages effect pathtype
     """
 )
 """Fields of the files in Secrets whose values are no secret: kubeconfigs, user data, configurations of kubeadm."""
@@ -269,7 +273,7 @@ def of_field(name: str, value: Any) -> Iterator[str]:
         if name in _COMMANDS and isinstance(value, list):
             yield from of_command([word for word in value if isinstance(word, str)])
         elif name in _SCRIPTS:
-            for text in _strings(value):
+            for _, text in _strings(value, name):
                 yield from of_script(text)
         elif name == "env" and isinstance(value, list):
             for variable in value:
@@ -280,8 +284,8 @@ def of_field(name: str, value: Any) -> Iterator[str]:
                 if isinstance(text, str) and not key.partition("/")[0].endswith(_DOMAINS):
                     yield from of_text(key, text)
         elif name in _VALUES or name.endswith("ExtraArgs"):
-            for text in _strings(value):
-                yield from of_text(name, text)
+            for within, text in _strings(value, name):
+                yield from of_text(within, text)
         elif isinstance(value, str) and _is_credential(name):
             yield from of_text(name, value)
         elif isinstance(value, Mapping):
@@ -294,13 +298,14 @@ def _is_credential(name: str) -> bool:
     return bool(CREDENTIAL.search(name)) and not NAMES_SOMETHING.search(name)
 
 
-def _strings(value: Any) -> Iterable[str]:
-    waiting = [value]
+def _strings(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """The texts in a value, each with the name of the field that it is in."""
+    waiting = [(name, value)]
     while waiting:
-        value = waiting.pop()
+        name, value = waiting.pop()
         if isinstance(value, str):
-            yield value
+            yield name, value
         elif isinstance(value, Mapping):
-            waiting += value.values()
+            waiting += value.items()
         elif isinstance(value, list):
-            waiting += value
+            waiting += [(name, inner) for inner in value]
