@@ -119,7 +119,7 @@ def test_a_value_between_hyphens_is_masked() -> None:
     hide = Masks(values=["fisharg", "two-parts"], public=["my-fisharg"])
     shown = "--(hidden) a-(hidden)-b_(hidden) x(hidden)".replace("x(hidden)", "xfisharg")
     assert hide.text("--fisharg a-fisharg-b_two-parts xfisharg") == shown
-    assert hide.text("my-fisharg") == "my-fisharg"  # the name of an object
+    assert hide.text("of my-fisharg") == "of my-fisharg"  # the name of an object
     assert len(hide.text("fisharg-" * 500)) < 5000
 
 
