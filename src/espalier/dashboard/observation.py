@@ -151,7 +151,7 @@ class Watched:
 
 
 def _collection(cache: Cache) -> str:
-    """What a cache lists, in words."""
+    """The collection of a cache, in words."""
     resource, namespaces = cache.source.resource, cache.source.namespaces
     where = f" in namespace {', '.join(namespaces)}" if namespaces else " in all namespaces"
     return f"{resource.group_resource}{where if resource.namespaced else ''}"

@@ -22,7 +22,7 @@ class Probe:
         self.silent_since: float | None = None
         """When (by the loop's clock) the first request without an answer was sent; None after an answer."""
         self.trouble = ""
-        """Why there was no answer."""
+        """The reason for that."""
 
     async def run(self) -> None:
         """Ask until cancelled."""

@@ -170,7 +170,7 @@ def test_progress_with_a_command_is_wrapped_too(monkeypatch: pytest.MonkeyPatch)
     assert all(line.startswith("  ") for line in lines[1:])
 
 
-def test_alternating_progress_is_printed_once_in_a_pipe() -> None:
+def test_alternating_progress_is_printed_once() -> None:
     """Until something else is printed: conditions go there and back."""
     out = io.StringIO()
     progress = Progress(Console(file=out, soft_wrap=True))

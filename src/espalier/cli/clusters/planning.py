@@ -191,7 +191,7 @@ class PlanRequest:
         return previews, observed.objects
 
     def _once_more(self) -> tuple[Snapshot, ClusterObserver]:
-        """What was read, for another judgement: a plan changes its snapshot."""
+        """The objects that were read, for another judgement: a plan changes its snapshot."""
         snapshot = Snapshot()
         observer = ClusterObserver(snapshot, providers=self._providers, isolation=self._isolation)
         snapshot.fill(self._observed)

@@ -193,7 +193,7 @@ async def _set_pause(client: Client, target: Target, *, paused: bool) -> None:
 
 @dataclass(frozen=True)
 class Undo:
-    """What it means to take back a restart that is under way."""
+    """The effects of taking back a restart that is under way."""
 
     target: Target
     stay: int

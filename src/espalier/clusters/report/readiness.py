@@ -133,7 +133,7 @@ class Pause(NamedTuple):
     kind: str
     name: str
     message: str
-    """What is paused, and how to unpause it."""
+    """The object, and how to unpause it."""
 
 
 def paused_objects(scope: Scope) -> str:

@@ -91,7 +91,7 @@ def test_plan_names_a_pause_of_what_it_changes(kind: str, how: Tree, command: st
     assert told[-1] == f"plan: then nothing more is done: {preview.stops}"
 
 
-def test_pause_of_workers_does_not_stop_the_control_plane() -> None:
+def test_pause_of_workers_leaves_the_control_plane() -> None:
     plane = example()[0]["spec"]["controlPlaneConfiguration"] | {"count": 3}
     told = list(
         summary.sentences(made(objects=with_pause("MachineDeployment", BY_SPEC), controlPlaneConfiguration=plane))
