@@ -197,7 +197,9 @@ def test_reader_who_left_does_not_make_change_nothing(env: LocalEnvironment, fla
 def test_unwritable_output_is_an_error(env: LocalEnvironment) -> None:
     with Path("/dev/full").open("wb") as full:
         result = env.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
-    assert result == CommandResult(2, "", "error: the output could not be written: No space left on device\n")
+    assert result == CommandResult(
+        2, "", "error: the output in /dev/full could not be written: No space left on device\n"
+    )
 
 
 @pytest.mark.soak

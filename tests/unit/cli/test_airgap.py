@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -544,7 +546,9 @@ async def test_commands_copy_and_check_a_release(site: Site, tmp_path: Path) -> 
     assert (await typed("check-images", "-r", mirror, "-i", "images")).code == 0
 
 
-@pytest.mark.parametrize("text", ["https://x", "/x", "a b", "x/Y", "x/y:v1", "x/y?z", "u:p@x", "x/../y", "-x"])
+@pytest.mark.parametrize(
+    "text", ["https://x", "/x", "a b", "x/Y", "x/y:v1", "x/y?z", "u:p@x", "x/../y", "-x", "", "x:99999", "x:0"]
+)
 def test_a_wrong_registry_is_refused(text: str) -> None:
     with pytest.raises(Usage, match="--registry: found"):
         commands._mirror_at(text)
@@ -553,6 +557,28 @@ def test_a_wrong_registry_is_refused(text: str) -> None:
 def test_a_registry_may_be_below_a_path() -> None:
     for text in ("harbor", "harbor:5000", "harbor.example.com/mirror/eks", "10.0.0.1:80/m", "[::1]:5000/m", "x/m/"):
         assert commands._mirror_at(text).host == text.partition("/")[0]
+
+
+@pytest.mark.parametrize("command", ["check-images", "download images -o i", "import images -i i"])
+def test_an_empty_registry_is_refused(tmp_path: Path, command: str) -> None:
+    ended = LocalEnvironment(tmp_path).espalier(*command.split(), "-r", "")
+    assert (ended.code, "--registry: found ''" in ended.err) == (2, True), ended.err
+
+
+async def test_limit_of_file_sizes_is_named(site: Site, tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path)
+    for line in env.espalier("list", "images", "--kubernetes", "1.35").out.split():
+        image = Reference.parse(line)
+        site.source.add_image(image.repository, image.tag, layers=1, platforms=1)
+    words = ("download", "images", "-o", "images", "-r", site.source.host, "--kubernetes", "1.35", "--insecure")
+    limited = ("/bin/sh", "-c", 'ulimit -f 2; exec "$@"', "sh", sys.executable, "-m", "espalier.cli", *words)
+    process = await asyncio.create_subprocess_exec(
+        *limited, stderr=asyncio.subprocess.PIPE, cwd=env.home, env=env.environment
+    )
+    _, err = await process.communicate()
+    assert (process.returncode, b"Traceback" in err) == (1, False), err.decode()
+    assert re.search(rb"images/blobs/sha256/\S+: File too large; .* the same command goes on", err), err.decode()
+    assert (await asyncio.to_thread(env.espalier, *words)).code == 0
 
 
 @pytest.mark.parametrize("name", ["none.pem", "folder", "text"])

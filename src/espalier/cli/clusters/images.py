@@ -6,8 +6,8 @@ import functools
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _NAME = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
-_REGISTRY = re.compile(rf"(?:[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*|\[[0-9A-Fa-f:]+\])(?::[0-9]{{1,5}})?(?:/{_NAME})*/?")
+_REGISTRY = re.compile(
+    rf"(?:[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*|\[[0-9A-Fa-f:]+\])(?::(?P<port>[0-9]{{1,5}}))?(?:/{_NAME})*/?"
+)
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -195,9 +197,9 @@ def list_images(*, selection: Selection, output_format: str) -> None:
     metavar="FOLDER",
     help="Folder for them, an OCI image layout.",
 )
-@click.option("--registry", "-r", default="", metavar="HOST", help="Download from this mirror of their registries.")
+@click.option("--registry", "-r", default=None, metavar="HOST", help="Download from this mirror of their registries.")
 @_transport
-async def download_images(*, selection: Selection, folder: Path, registry: str, transport: Transport) -> None:
+async def download_images(*, selection: Selection, folder: Path, registry: str | None, transport: Transport) -> None:
     """Download the images of a release, of all platforms, into a folder.
 
     All content is verified by its digest. Interrupted, the same command goes on where it ended.
@@ -209,19 +211,22 @@ async def download_images(*, selection: Selection, folder: Path, registry: str, 
     from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415  with a library that help need not load
 
     wanted, _ = selection.images()
-    mirror = _mirror_at(registry) if registry else None
+    mirror = _mirror_at(registry) if registry is not None else None
     with Progress() as progress:
         async with transport.registries(mirror) as registry_of:
-            copied = await copying.download(wanted, layout.ImageLayout(folder), registry_of, mirror, progress.wait)
+            with _files(folder):
+                copied = await copying.download(wanted, layout.ImageLayout(folder), registry_of, mirror, progress.wait)
         _tell(progress, copied, f"in {folder}")
 
 
 @import_.command("images")
 @_selection
 @click.option("--input", "-i", "folder", type=flags.FILE, required=True, metavar="FOLDER", help="Of `download images`.")
-@click.option("--registry", "-r", default="", metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest.")
+@click.option(
+    "--registry", "-r", default=None, metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest."
+)
 @_transport
-async def import_images(*, selection: Selection, folder: Path, registry: str, transport: Transport) -> None:
+async def import_images(*, selection: Selection, folder: Path, registry: str | None, transport: Transport) -> None:
     """Import downloaded images into a registry, which nodes use as their mirror.
 
     What the registry has is not sent again; a tag is written when all of its image is there. Accounts are read from
@@ -244,16 +249,21 @@ async def import_images(*, selection: Selection, folder: Path, registry: str, tr
                 target = registry_of(mirror.host)
             except RegistryError as error:
                 raise Failure(str(error)) from None
-            copied = await copying.upload(layout.ImageLayout(folder), names, target, mirror, progress.wait)
+            with _files(folder):
+                copied = await copying.upload(layout.ImageLayout(folder), names, target, mirror, progress.wait)
         _tell(progress, copied, f"in {mirror.host}")
 
 
 @click.command(cls=Command)
 @_selection
-@click.option("--registry", "-r", default="", metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest.")
+@click.option(
+    "--registry", "-r", default=None, metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest."
+)
 @click.option("--input", "-i", "folder", type=flags.FILE, metavar="FOLDER", help="Compare with these images.")
 @_transport
-async def check_images(*, selection: Selection, registry: str, folder: Path | None, transport: Transport) -> None:
+async def check_images(
+    *, selection: Selection, registry: str | None, folder: Path | None, transport: Transport
+) -> None:
     """Check that a registry has all images that a release needs.
 
     \b
@@ -264,7 +274,7 @@ async def check_images(*, selection: Selection, registry: str, folder: Path | No
     from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415
 
     wanted, configured = selection.images()
-    mirror = _mirror(registry, configured) if registry or configured is not None else None
+    mirror = _mirror(registry, configured) if registry is not None or configured is not None else None
     images = layout.ImageLayout(folder) if folder is not None else None
     with Progress() as progress:
         async with transport.registries(mirror, configured) as registry_of:
@@ -273,18 +283,30 @@ async def check_images(*, selection: Selection, registry: str, folder: Path | No
         _tell(progress, copied, where, verb="found", advice="`espalier import images` adds what is missing")
 
 
+@contextmanager
+def _files(folder: Path) -> Iterator[None]:
+    """Raises `Failure` instead of an `OSError` about a file of the folder."""
+    try:
+        yield
+    except OSError as error:
+        place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else folder
+        advice = "what is there stays, and the same command goes on when this is solved"
+        raise Failure(f"{place}: {error.strerror or error}; {advice}") from None
+
+
 def _mirror_at(text: str) -> Mirror:
     from espalier.cli.clusters.airgap.wanted import Mirror  # noqa: PLC0415
 
-    if not _REGISTRY.fullmatch(text):
-        raise Usage(f"--registry: found {text!r}, allowed is HOST[:PORT][/PATH], such as harbor.example.com/mirror")
+    parts = _REGISTRY.fullmatch(text)
+    if parts is None or not 0 < int(parts["port"] or 443) < 65536:
+        raise Usage(f"--registry: found {text!r}, allowed is HOST[:PORT][/PATH], such as harbor.example.com:443/mirror")
     return Mirror.at(text)
 
 
-def _mirror(text: str, configured: RegistryMirrorConfiguration | None) -> Mirror:
+def _mirror(text: str | None, configured: RegistryMirrorConfiguration | None) -> Mirror:
     from espalier.cli.clusters.airgap.wanted import Mirror  # noqa: PLC0415
 
-    if text:
+    if text is not None:
         return _mirror_at(text)
     if configured is None:
         raise Usage("--registry: found none, and no manifest with registryMirrorConfiguration; give -r or -f")

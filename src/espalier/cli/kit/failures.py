@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from espalier.api.printable import in_one_line, quoted
 from espalier.api.version_matrix import UnknownRow
@@ -24,7 +24,8 @@ _ETCD = ("cronsim", "google", "grpc", "obstore")
 """Modules of the extra `etcd`. Without protobuf, its parent `google` is what Python misses."""
 _GITOPS = ("dulwich",)
 """Modules of the extra `gitops`."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.ESTALE)
+"""What a write to an open file ends with."""
 
 
 class Exit(enum.IntEnum):
@@ -130,9 +131,18 @@ def _cut(message: str) -> str:
     return "\n".join(quoted(line, _LONGEST_LINE) for line in message.splitlines())
 
 
+def _output_file() -> str:
+    """The file that standard output goes to, as far as the system tells."""
+    with suppress(OSError):
+        if (target := os.readlink("/proc/self/fd/1")).startswith("/"):
+            return f" in {target}"
+    return ""
+
+
 @contextmanager
 def printing() -> Iterator[None]:
-    """Print within the block, and flush at its end. A closed pipe (`| head`) is no error. Raises `OSError`."""
+    """Print within the block, and flush at its end. A closed pipe (`| head`) is no error. Raises `OSError`, and
+    `Failure` for output that can't be written."""
     try:
         yield
         sys.stdout.flush()
@@ -140,7 +150,9 @@ def printing() -> Iterator[None]:
         _discard_output()
     except OSError as error:
         if error.errno in _FULL and not error.filename:
+            place = _output_file()
             _discard_output()
+            raise Failure(f"the output{place} could not be written: {error.strerror}") from error
         raise
 
 

@@ -10,8 +10,8 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -206,7 +206,7 @@ class HttpRegistry:
             async with self._answer("GET", repository, f"blobs/{blob.digest}", headers=headers) as answer:
                 written = begun if answer.status == 206 else 0
                 has_end = answer.content_length is not None  # else a broken connection looks like the end
-                with _opened(to, "ab" if written else "wb") as file:
+                with _written(to), _opened(to, "ab" if written else "wb") as file:
                     async for piece in answer.content.iter_chunked(_PIECE):
                         written += len(piece)
                         if written > blob.size:
@@ -380,6 +380,17 @@ class _Again(Exception):
 def _opened(path: Path, mode: str) -> IO[bytes]:
     file: IO[bytes] = open(path, mode)  # noqa: SIM115  the caller closes it
     return file
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Add the file to an `OSError` of a write; errors of the connection that is read from stay as they are."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError):
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _reason(error: Exception) -> str:

@@ -177,8 +177,13 @@ def _build_upgrader(tag: str, kubernetes_version: str, output: Path) -> None:
     try:
         digest, sizes = write(programs, kubernetes_version, tag, output)
     except (BuildFailed, OSError) as error:
-        raise Failure(f"the image could not be built: {error}") from None
+        raise _unbuilt(error, output) from None
     _say(output, tag, digest, sizes)
+
+
+def _unbuilt(error: BuildFailed | OSError, output: Path) -> Failure:
+    reason = f"{error.filename or output}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+    return Failure(f"the image could not be built: {reason}")
 
 
 def _build_program(program: program_images.Program, tag: str, platforms: Sequence[str], output: Path) -> None:
@@ -187,7 +192,7 @@ def _build_program(program: program_images.Program, tag: str, platforms: Sequenc
         with Progress() as progress:
             built = program_images.write(program, tag, architectures, output, progress.wait)
     except (BuildFailed, OSError) as error:
-        raise Failure(f"the image could not be built: {error}") from None
+        raise _unbuilt(error, output) from None
     say(f"{output}: {tag}\n{built.digest}")
     for name, (digest, layers) in built.images.items():
         total = sum(layer.descriptor["size"] for layer in layers)

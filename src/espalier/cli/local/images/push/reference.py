@@ -14,6 +14,11 @@ TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
 ALLOWED = "allowed: REGISTRY/REPOSITORY:TAG, such as registry.example.com/espalier:v1"
 
 
+def _port(registry: str) -> int:
+    port = registry.rpartition("]")[2].partition(":")[2]
+    return int(port) if port else 443
+
+
 @dataclass(frozen=True)
 class Reference:
     """The name of an image with a tag."""
@@ -41,7 +46,7 @@ class Reference:
             (repository, REPOSITORY, "repository"),
             (tag, TAG, "tag"),
         ):
-            if not form.fullmatch(part):
+            if not form.fullmatch(part) or (what == "registry" and not 0 < _port(part) < 65536):
                 raise ValueError(
                     f"found {quoted(text, 300)}, whose {what} {quoted(part, 300)} is not a valid one; {ALLOWED}"
                 )
