@@ -13,6 +13,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 import pytest
+from aiohttp import web
 
 from espalier.api.eksa.network import OCINamespace, RegistryMirrorConfiguration
 from espalier.cli.clusters import images as commands
@@ -25,6 +26,7 @@ from espalier.cli.kit.failures import Failure, Usage
 from espalier.releases import Releases, UnknownKubernetesVersion
 from tests.support.environments.environment import CommandResult, LocalEnvironment
 from tests.support.servers.oci_registry import INDEX, MANIFEST, OciRegistry, digest_of
+from tests.support.servers.web_server import web_server
 
 SOURCE = "public.ecr.aws"
 NAMES = ("eks-anywhere/a", "eks-anywhere/deep/b", "c")
@@ -219,6 +221,56 @@ async def test_a_manifest_of_another_digest_is_refused(site: Site) -> None:
     site.source.manifests["c", digest] = (content + b" ", type_)
     copied = await site.download()
     assert f"asked for {digest}, got content of sha256:" in copied.failed[f"{SOURCE}/c:v1"]
+
+
+@pytest.mark.parametrize("tree", [[1, 2], {"manifests": [None]}, {"manifests": None}, {"manifests": [{"size": 1}]}, 5])
+async def test_document_of_no_image_is_named(site: Site, tree: object) -> None:
+    with_index(site.source, "c", tree)
+    copied = await site.download()
+    (reason,) = copied.failed.values()
+    assert re.search(r"can't be read: found .*, allowed (is|are) ", reason)
+    (site.layout.folder / "index.json").write_text(json.dumps(tree))
+    with pytest.raises(Failure, match=r"can't be read \(found .*, allowed (is|are) "):
+        site.layout.names()
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("", "redirects in a circle"), ("mailto:x", "redirects to mailto:x, which is no"), ("http://[x", "redirects to")],
+)
+async def test_redirect_to_nowhere_is_named_at_once(site: Site, place: str, words: str) -> None:
+    async def moved(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": place or request.path})
+
+    async with web_server(moved) as port:
+        registry = site.registry(f"127.0.0.1:{port}")
+        with pytest.raises(RegistryError, match=rf"^127\.0\.0\.1:{port}: {words}"):
+            await registry.manifest("c", "v1")
+    assert not site.pauses
+
+
+@pytest.mark.parametrize(
+    ("is_plain", "answer", "words"),
+    [
+        (
+            True,
+            b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\nhttp to https",
+            "leave out --ins",
+        ),
+        (True, b"\x15\x03\x01\x00\x02\x02\x46", "it may serve TLS, so leave out --insecure"),
+        (False, b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not serve TLS .*by --insecure"),
+    ],
+)
+async def test_wrong_protocol_is_named(site: Site, is_plain: bool, answer: bytes, words: str) -> None:
+    async def answered(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(answered, "127.0.0.1", 0) as server:
+        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        registry = HttpRegistry(site.session, host, is_plain=is_plain, sleep=site.registry("x")._sleep)
+        with pytest.raises(RegistryError, match=words):
+            await registry.manifest("c", "v1")
 
 
 def with_index(registry: OciRegistry, repository: str, tree: object) -> str:

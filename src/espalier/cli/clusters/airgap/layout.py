@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from espalier.api import json_trees
-from espalier.cli.clusters.airgap.registries import Blob, Manifest, RegistryError
+from espalier.cli.clusters.airgap.registries import Blob, Manifest, RegistryError, listed
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import naming
 
@@ -64,8 +64,9 @@ class ImageLayout:
             return {}
         try:
             tree = json_trees.decode(self._index.read_bytes())
-            return {entry["annotations"][NAME]: Blob.of(entry) for entry in tree["manifests"]}
-        except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
+            entries = [(_name(entry), Blob.of(entry)) for entry in listed(tree, "manifests")]
+            return dict(entries)
+        except (msgspec.MsgspecError, ValueError) as error:
             raise Failure(f"{self._index}: it can't be read ({error}): remove it; the content is found again") from None
 
     def path(self, digest: str) -> Path:
@@ -139,6 +140,15 @@ class ImageLayout:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+
+
+def _name(entry: Any) -> str:
+    """The name of an image in the index. Raises `ValueError`, which says what is wrong."""
+    annotations = entry.get("annotations") if isinstance(entry, dict) else None
+    name = annotations.get(NAME) if isinstance(annotations, dict) else None
+    if not isinstance(name, str):
+        raise ValueError(f"found {json.dumps(entry)[:100]}, allowed is a descriptor with annotation {NAME}")
+    return name
 
 
 def digest_of(path: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -24,6 +25,7 @@ from yarl import URL
 
 from espalier.api import json_trees
 from espalier.api.listing import counted
+from espalier.api.printable import quoted
 
 A = TypeVar("A")
 
@@ -40,8 +42,19 @@ _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _CHALLENGE = re.compile(r'([a-z]+)="([^"]*)"', re.IGNORECASE)
 
 
+_REDIRECTED = (aiohttp.TooManyRedirects, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)
+
+
 class RegistryError(Exception):
     """A registry did not do what was asked. The message names it, its answer, and what to do."""
+
+
+def listed(tree: Any, field: str) -> list[Any]:
+    """The list in a field of a document. Raises `ValueError`, which says what is wrong."""
+    entries = tree.get(field) if isinstance(tree, dict) else None
+    if not isinstance(entries, list):
+        raise ValueError(f"found {json.dumps(tree)[:100]}, allowed is an object with a list {field}")
+    return entries
 
 
 @dataclass(frozen=True)
@@ -71,14 +84,15 @@ class Manifest:
         try:
             tree = json_trees.decode(self.content)
             if self.media_type in INDEXES:
-                manifests = [Blob.of(part) for part in tree["manifests"]]
+                manifests = [Blob.of(part) for part in listed(tree, "manifests")]
                 if not manifests:
                     raise RegistryError(f"the index {self.digest} has no platform in it: no node could run its image")
                 return manifests, []
             if self.media_type in MANIFESTS:
-                parts = [Blob.of(part) for part in (tree["config"], *tree["layers"])]
+                layers = listed(tree, "layers")
+                parts = [Blob.of(part) for part in (tree.get("config"), *layers)]
                 return [], [part for part in parts if not part.is_elsewhere]
-        except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise RegistryError(f"a manifest of type {self.media_type} can't be read: {error}") from None
         raise RegistryError(f"found a manifest of type {self.media_type or 'none'}, allowed is one of OCI or Docker v2")
 
@@ -92,12 +106,18 @@ class Blob:
     media_type: str = ""
 
     @classmethod
-    def of(cls, tree: Mapping[str, Any]) -> Blob:
-        """From a descriptor. Raises `ValueError`, `KeyError` or `TypeError`."""
-        digest, size = tree["digest"], tree["size"]
-        if not re.fullmatch("sha256:[0-9a-f]{64}", digest) or not isinstance(size, int) or size < 0:
-            raise ValueError(f"found digest {digest!r} and size {size!r}")
-        return cls(digest, size, str(tree.get("mediaType", "")))
+    def of(cls, tree: object) -> Blob:
+        """From a descriptor. Raises `ValueError`, which says what is wrong."""
+        if not isinstance(tree, Mapping):
+            raise ValueError(f"found {json.dumps(tree)[:100]}, allowed is a descriptor with digest and size")
+        digest, size = tree.get("digest"), tree.get("size")
+        is_digest = isinstance(digest, str) and re.fullmatch("sha256:[0-9a-f]{64}", digest)
+        if not is_digest or not isinstance(size, int) or size < 0:
+            raise ValueError(
+                f"found digest {json.dumps(digest)[:100]} and size {json.dumps(size)[:100]}, "
+                "allowed are sha256:... and a number of bytes"
+            )
+        return cls(str(digest), size, str(tree.get("mediaType", "")))
 
     @property
     def is_elsewhere(self) -> bool:
@@ -345,6 +365,20 @@ class HttpRegistry:
     def _at(self, repository: str) -> str:
         return f"{self.host}/{repository}"
 
+    def _misunderstanding(self, error: aiohttp.ClientResponseError | aiohttp.ClientConnectorSSLError) -> str:
+        """The reason for an answer that is none of HTTP, or of TLS."""
+        match error:
+            case aiohttp.ClientHttpProxyError():
+                return f"its proxy answers {error.status} {quoted(error.message, 200)}"
+            case aiohttp.ClientConnectorSSLError():
+                return (
+                    f"does not serve TLS ({_reason(error)}): speak http with the registry of --registry by --insecure"
+                )
+            case _ if self._is_plain:
+                return "does not speak http: it may serve TLS, so leave out --insecure"
+            case _:
+                return f"does not speak HTTP ({quoted(error.message, 200)}); it is no registry"
+
     async def _repeated(self, ask: Callable[[], Awaitable[A]]) -> A:
         """Repeat what fails for a while."""
         pause, attempts = 1.0, 1 if self._is_away else ATTEMPTS
@@ -356,6 +390,10 @@ class HttpRegistry:
                 return answer
             except _Again as error:
                 problem, after = str(error), error.after
+            except _REDIRECTED as error:  # it would be the same again
+                raise RegistryError(f"{self.host}: {_redirected(error)}") from None
+            except (aiohttp.ClientResponseError, aiohttp.ClientConnectorSSLError) as error:
+                problem = f"{self.host}: {self._misunderstanding(error)}"
             except (aiohttp.ClientError, TimeoutError) as error:
                 problem = f"{self.host}: {_reason(error)}"
                 self._is_away = attempt == attempts and isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
@@ -391,6 +429,12 @@ def _written(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _redirected(error: aiohttp.ClientError) -> str:
+    place = "in a circle" if isinstance(error, aiohttp.TooManyRedirects) else f"to {quoted(str(error), 200)}"
+    what = "" if isinstance(error, aiohttp.TooManyRedirects) else ", which is no address"
+    return f"redirects {place}{what}: mend it, or a proxy before it"
 
 
 def _reason(error: Exception) -> str:

@@ -331,6 +331,20 @@ async def test_unknown_challenge_is_named(registry: ImageRegistry, archive: Path
     assert "known: Basic, Bearer" in await refusal(registry, archive)
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("", "redirects in a circle"), ("mailto:x", "redirects to mailto:x, which is no"), ("http://[x", "redirects to")],
+)
+async def test_redirect_to_nowhere_is_named(registry: ImageRegistry, archive: Path, place: str, words: str) -> None:
+    async def moved(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": place or request.path})
+
+    registry.faults.append(answer("HEAD", "", moved))
+    message = await refusal(registry, archive)
+    assert words in message
+    assert "tried" not in message
+
+
 @pytest.mark.parametrize("body", ["", "<html>", "[]", "{}", '{"token": "a b\\n"}', '{"token": 7}'])
 async def test_answer_without_a_token_is_named(registry: ImageRegistry, archive: Path, body: str) -> None:
     async def token(_: web.Request) -> web.StreamResponse:

@@ -167,7 +167,9 @@ def opened(place: Path) -> Iterator[Archive]:
         with tarfile.open(place) as tar:
             yield Archive(place, tar)
     except (tarfile.TarError, EOFError) as error:
-        raise BadArchive(f"{place} is not an OCI archive of an image, or was cut off ({error})") from error
+        reason = str(error)
+        words = f" ({reason})" if reason and "\n" not in reason else ""  # else what each decompressor says
+        raise BadArchive(f"{place} is not an OCI archive of an image, or was cut off{words}") from error
 
 
 def _path(place: Path, blob: Blob) -> str:

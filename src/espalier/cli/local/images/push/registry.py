@@ -224,6 +224,23 @@ class Registry:
             raise PushFailed(
                 f"{host} does not serve TLS ({error.os_error}): for one without, there is --plain-http"
             ) from None
+        except aiohttp.TooManyRedirects:
+            raise PushFailed(
+                f"{host} redirects in a circle when asked to {what}: mend it, or a proxy before it"
+            ) from None
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            place = quoted(str(error), MESSAGE)
+            raise PushFailed(
+                f"{host} redirects to {place}, which is no address: mend it, or a proxy before it"
+            ) from None
+        except aiohttp.ClientHttpProxyError as error:
+            raise _Again(f"the proxy before {host} answers {error.status} when asked to {what}") from None
+        except aiohttp.ClientResponseError as error:
+            advice = "it may serve TLS, so leave out --plain-http" if url.scheme == "http" else "it is no registry"
+            raise _Again(f"{host} does not speak HTTP ({quoted(error.message, MESSAGE)}): {advice}") from None
+        except aiohttp.ClientConnectorError as error:
+            reason = error.os_error.strerror or str(error.os_error)
+            raise _Again(f"{host} could not be asked to {what}: {quoted(reason, MESSAGE)}") from None
         except TimeoutError:
             raise _Again(f"{host} sent nothing for {SILENCE:.0f} s when asked to {what}") from None
         except (aiohttp.ClientError, OSError) as error:
