@@ -625,7 +625,7 @@ async def test_limit_of_file_sizes_is_named(site: Site, tmp_path: Path) -> None:
     words = ("download", "images", "-o", "images", "-r", site.source.host, "--kubernetes", "1.35", "--insecure")
     limited = ("/bin/sh", "-c", 'ulimit -f 2; exec "$@"', "sh", sys.executable, "-m", "espalier.cli", *words)
     process = await asyncio.create_subprocess_exec(
-        *limited, stderr=asyncio.subprocess.PIPE, cwd=env.home, env=env.environment
+        *limited, stderr=asyncio.subprocess.PIPE, cwd=env.home, env={**env.environment, "PYTHONDONTWRITEBYTECODE": "1"}
     )
     _, err = await process.communicate()
     assert (process.returncode, b"Traceback" in err) == (1, False), err.decode()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,32 @@ def test_files_are_written_again_over_earlier_ones(format_: str, tmp_path: Path)
     changed.write_text("")
     assert run(command) == 0
     assert {path: path.read_text() for path in before} == before
+
+
+@pytest.mark.parametrize("format_", ["kustomize", "chart", "clusterctl"])
+def test_failed_run_leaves_the_earlier_files(format_: str, tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    image = () if format_ == "chart" else ("--image", "example.com/old:v1")
+    assert run(["manifests", "--format", format_, "--output-dir", str(folder), *image]) == 0
+    left = next(folder.rglob("*.yaml" if format_ != "clusterctl" else "metadata.yaml")).parent / ".espalier-new"
+    left.mkdir()  # of a run that was killed
+    (left / "half").touch()
+    texts = {path: path.read_text().replace("old:v1", "old:v0") for path in folder.rglob("*.yaml")}
+    for path, text in texts.items():
+        path.write_text(text)
+    flags = ["manifests", "--format", format_, "--output-dir", str(folder), *image]
+    program = [sys.executable, "-m", "espalier.cli", *flags]
+    ended = subprocess.run(
+        ["/bin/sh", "-c", 'ulimit -f 2; exec "$@"', "sh", *program],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, "File too large" in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)
+    assert {path: path.read_text() for path in folder.rglob("*.yaml")} == texts
+    assert run(flags) == 0
+    assert not list(folder.rglob(".espalier-new"))
 
 
 def test_files_of_others_are_neither_lost_nor_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ def test_output_beyond_a_limit_is_a_sentence(tmp_path: Path) -> None:
     program = f"ulimit -f 2; {sys.executable} -m espalier.cli manifests --image example.com/manager:v1 > out.yaml"
     ended = subprocess.run(
         ["/bin/sh", "-c", program],
-        env={"ESPALIER_HOME": str(tmp_path / "none")},
+        env={"ESPALIER_HOME": str(tmp_path / "none"), "PYTHONDONTWRITEBYTECODE": "1"},
         cwd=tmp_path,
         capture_output=True,
         text=True,

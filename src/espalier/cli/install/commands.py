@@ -215,7 +215,7 @@ def _output(trees: Sequence[Tree], format_: Format, folder: Path | None) -> None
                 stderr=True,
             )
             return
-        configuration.write_text(clusterctl.configuration(folder, version))
+        written.replace(configuration, clusterctl.configuration(folder, version))
         output.say(
             f"use it by `clusterctl init --config {configuration} --runtime-extension {clusterctl.NAME}`", stderr=True
         )
