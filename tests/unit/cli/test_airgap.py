@@ -20,9 +20,10 @@ from espalier.cli.clusters import images as commands
 from espalier.cli.clusters.airgap import copying, wanted
 from espalier.cli.clusters.airgap.copying import Copied
 from espalier.cli.clusters.airgap.layout import NAME, ImageLayout
-from espalier.cli.clusters.airgap.registries import Account, Blob, HttpRegistry, RegistryError
+from espalier.cli.clusters.airgap.registries import LOST, Account, Blob, HttpRegistry, RegistryError
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.progress import Progress
 from espalier.releases import Releases, UnknownKubernetesVersion
 from tests.support.environments.environment import CommandResult, LocalEnvironment
 from tests.support.servers.oci_registry import INDEX, MANIFEST, OciRegistry, digest_of
@@ -395,6 +396,65 @@ async def test_a_closed_port_is_named(site: Site) -> None:
     with pytest.raises(RegistryError, match="1 attempt"):
         await registry.manifest("c", "v1")
     assert len(site.pauses) == pauses
+
+
+async def test_a_registry_that_fails_is_given_up(site: Site) -> None:
+    site.source.failing = {"GET": 10_000}
+    registry = site.registry(site.source.host)
+    for _ in range(LOST):
+        with pytest.raises(RegistryError, match=r"503.* \(5 attempts\)$"):
+            await registry.manifest("c", "v1")
+    asked = site.source.requests.total()
+    with pytest.raises(RegistryError, match=f"{site.source.host} is not asked any more: 3 requests in a row failed"):
+        await registry.manifest("c", "v1")
+    assert site.source.requests.total() == asked
+
+
+async def test_an_answer_ends_a_row_of_failures(site: Site) -> None:
+    registry = site.registry(site.source.host)
+    for _ in range(LOST):
+        site.source.failing = {"GET": 5}
+        with pytest.raises(RegistryError, match="5 attempts"):
+            await registry.manifest("c", "v1")
+        await registry.manifest("c", "v1")
+
+
+async def test_a_silent_registry_is_told_of_early(site: Site) -> None:
+    told: list[str] = []
+    silences = 0
+
+    async def silent(_: web.Request) -> web.StreamResponse:
+        nonlocal silences
+        silences += 1
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async with web_server(silent) as port:
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=0.3)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            host = f"127.0.0.1:{port}"
+            sleep = site.registry("x")._sleep
+            registry = HttpRegistry(session, host, is_plain=True, sleep=sleep, tell=told.append, patience=0)
+            with pytest.raises(RegistryError, match=r"no byte within 60 s \(2 attempts\)$"):
+                await registry.manifest("c", "v1")
+    waiting = f"{host} has not answered for 0 s; it has 60 s"
+    assert told == [waiting, f"{host}: no byte within 60 s; attempt 2 of 2 in 1 s", waiting]
+    assert silences == 2
+
+
+def test_failures_of_one_cause_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = {
+        "r.io/eks/a:v1": "mirror:5000/m/eks/a: 503 busy (5 attempts)",
+        "r.io/eks/a/b:v1": "mirror:5000/m/eks/a/b: 503 busy (1 attempt)",
+        "r.io/c:v1": "mirror:5000/c: 404 missing",
+    }
+    with Progress() as progress, pytest.raises(Failure, match="3 of 3 images failed"):
+        commands._tell(progress, Copied(failed=failed), "in images")
+    lines = [line.removeprefix("✗ ") for line in capsys.readouterr().err.splitlines()]
+    assert lines == [
+        "r.io/c:v1: mirror:5000/c: 404 missing",
+        "mirror:5000: 503 busy: 2 images: r.io/eks/a/b:v1, r.io/eks/a:v1",
+    ]
 
 
 async def test_a_folder_of_others_stays_as_it_is(tmp_path: Path) -> None:

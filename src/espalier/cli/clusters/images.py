@@ -103,7 +103,11 @@ class Transport(msgspec.Struct, frozen=True):
 
     @asynccontextmanager
     async def registries(
-        self, mirror: Mirror | None, configured: RegistryMirrorConfiguration | None = None
+        self,
+        mirror: Mirror | None,
+        configured: RegistryMirrorConfiguration | None = None,
+        *,
+        tell: Callable[[str], None],
     ) -> AsyncIterator[Callable[[str], HttpRegistry]]:
         """Registries by host. `--ca-file` and http are for the mirror, or for all without one."""
         import aiohttp  # noqa: PLC0415  others need not load it
@@ -131,7 +135,7 @@ class Transport(msgspec.Struct, frozen=True):
                     plain = self.is_plain and (mirror is None or host == mirror.host)
                     is_mirror = mirror is not None and host == mirror.host
                     login = account(host, os.environ, is_mirror=is_mirror)
-                    known[host] = registries.HttpRegistry(session, host, account=login, is_plain=plain)
+                    known[host] = registries.HttpRegistry(session, host, account=login, is_plain=plain, tell=tell)
                 return known[host]
 
             yield registry_of
@@ -213,7 +217,7 @@ async def download_images(*, selection: Selection, folder: Path, registry: str |
     wanted, _ = selection.images()
     mirror = _mirror_at(registry) if registry is not None else None
     with Progress() as progress:
-        async with transport.registries(mirror) as registry_of:
+        async with transport.registries(mirror, tell=progress.wait) as registry_of:
             with _files(folder):
                 copied = await copying.download(wanted, layout.ImageLayout(folder), registry_of, mirror, progress.wait)
         _tell(progress, copied, f"in {folder}")
@@ -243,7 +247,7 @@ async def import_images(*, selection: Selection, folder: Path, registry: str | N
     wanted, configured = selection.images()
     mirror = _mirror(registry, configured)
     with Progress() as progress:
-        async with transport.registries(mirror, configured) as registry_of:
+        async with transport.registries(mirror, configured, tell=progress.wait) as registry_of:
             names = [str(image.reference) for image in wanted]
             try:
                 target = registry_of(mirror.host)
@@ -277,7 +281,7 @@ async def check_images(
     mirror = _mirror(registry, configured) if registry is not None or configured is not None else None
     images = layout.ImageLayout(folder) if folder is not None else None
     with Progress() as progress:
-        async with transport.registries(mirror, configured) as registry_of:
+        async with transport.registries(mirror, configured, tell=progress.wait) as registry_of:
             copied = await copying.check(wanted, registry_of, mirror, images, progress.wait)
         where = f"in {mirror.host if mirror else 'their registries'}"
         _tell(progress, copied, where, verb="found", advice="`espalier import images` adds what is missing")
@@ -330,6 +334,25 @@ def account(host: str, environment: Mapping[str, str], *, is_mirror: bool) -> Ac
     return Account(credentials.user, credentials.password) if credentials.user and credentials.password else None
 
 
+_ATTEMPTS = re.compile(r" \([0-9]+ attempts?\)")
+
+
+def _causes(failed: Mapping[str, str]) -> dict[str, list[str]]:
+    """The images by the cause of their failure: its text, but for the image's own path and the number of attempts."""
+    causes: dict[str, list[str]] = {}
+    for name, reason in sorted(failed.items()):
+        path = re.escape(_tagless(name).partition("/")[2])
+        cause = re.sub(rf"/(?:[\w./-]*/)?{path}(?![\w./-])", "", _ATTEMPTS.sub("", reason))
+        causes.setdefault(cause, []).append(name)
+    return causes
+
+
+def _tagless(name: str) -> str:
+    """The name of an image without tag and digest."""
+    repository, colon, tag = name.partition("@")[0].rpartition(":")
+    return repository if colon and "/" not in tag else name.partition("@")[0]
+
+
 def _tell(
     progress: Progress,
     copied: Copied,
@@ -339,11 +362,15 @@ def _tell(
     advice: str = "the same command goes on with them",
 ) -> None:
     """Print the results. Raises `Failure` if some failed."""
-    for name, reason in sorted(copied.failed.items()):
-        progress.say(f"{name}: {reason}", "[red]✗[/]")
+    for cause, names in _causes(copied.failed).items():
+        if len(names) == 1:
+            progress.say(f"{names[0]}: {copied.failed[names[0]]}", "[red]✗[/]")
+        else:
+            progress.say(f"{cause}: {counted(len(names), 'image')}: {', '.join(names)}", "[red]✗[/]")
     there = f", {len(copied.present)} were there" if copied.present else ""
     size = f", {copied.bytes / 1024**2:.1f} MiB" if copied.bytes else ""
-    progress.say(f"{counted(len(copied.done), 'image')} {verb} {where}{size}{there}")
+    if copied.done or copied.present:
+        progress.say(f"{counted(len(copied.done), 'image')} {verb} {where}{size}{there}")
     if copied.failed:
         total = len(copied.failed) + len(copied.done) + len(copied.present)
         raise Failure(f"{len(copied.failed)} of {counted(total, 'image')} failed; {advice}")

@@ -36,6 +36,12 @@ LARGEST_MANIFEST = 4 * 1024**2
 ATTEMPTS = 5
 SECONDS = 60.0
 """Without a byte, after which a request is repeated."""
+ATTEMPTS_IN_SILENCE = 2
+"""For a registry that answers nothing."""
+LOST = 3
+"""Requests in a row that fail in all attempts, after which a registry is not asked any more."""
+PATIENCE = 2.0
+"""Seconds without an answer after which that is told."""
 _LONGEST_PAUSE = 60.0
 _PIECE = 1024**2
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
@@ -161,7 +167,9 @@ class Account:
 
 
 class HttpRegistry:
-    """A registry over HTTP. `sleep` waits between attempts."""
+    """A registry over HTTP. `sleep` waits between attempts; `tell` gets what the user waits for, after `patience`
+    seconds without an answer and before each further attempt.
+    """
 
     def __init__(
         self,
@@ -171,14 +179,19 @@ class HttpRegistry:
         account: Account | None = None,
         is_plain: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tell: Callable[[str], None] = lambda _text: None,
+        patience: float = PATIENCE,
     ) -> None:
         self.host = host
+        self._tell, self._patience = tell, patience
         self._session, self._account, self._sleep = session, account, sleep
         self._base = f"{'http' if is_plain else 'https'}://{host}"
         self._is_plain = is_plain
         self._tokens: dict[str, str] = {}
         self._is_away = False
         """True after all attempts to connect failed: further images need not wait as long."""
+        self._failures = 0
+        """Requests in a row that failed in all attempts."""
 
     async def digest(self, repository: str, name: str) -> str | None:
         """See `Registry`."""
@@ -304,7 +317,14 @@ class HttpRegistry:
                 sent["Authorization"] = token
             body = data() if callable(data) else data
             # As it is written: storage signs the addresses of uploads.
-            async with self._session.request(method, URL(url, encoded=True), headers=sent, data=body) as answer:
+            waiting = None
+            if data is None:  # what is sent takes its time
+                text = f"{self.host} has not answered for {self._patience:g} s; it has {SECONDS:g} s"
+                waiting = asyncio.get_running_loop().call_later(self._patience, self._tell, text)
+            request = self._session.request(method, URL(url, encoded=True), headers=sent, data=body)
+            async with _ended(waiting), request as answer:
+                if waiting is not None:
+                    waiting.cancel()
                 if answer.status == 401 and not is_second:
                     self._tokens[scope] = await self._log_in(answer.headers.get("www-authenticate", ""), scope)
                     continue
@@ -380,13 +400,18 @@ class HttpRegistry:
                 return f"does not speak HTTP ({quoted(error.message, 200)}); it is no registry"
 
     async def _repeated(self, ask: Callable[[], Awaitable[A]]) -> A:
-        """Repeat what fails for a while."""
+        """Repeat what fails for a while; nothing is asked any more when several requests in a row failed so."""
+        if self._failures >= LOST:
+            raise RegistryError(
+                f"{self.host} is not asked any more: {counted(LOST, 'request')} in a row failed in all attempts"
+            )
         pause, attempts = 1.0, 1 if self._is_away else ATTEMPTS
-        for attempt in range(1, attempts + 1):
-            after = None
+        attempt = 0
+        while True:
+            attempt, after = attempt + 1, None
             try:
                 answer = await ask()
-                self._is_away = False
+                self._is_away, self._failures = False, 0
                 return answer
             except _Again as error:
                 problem, after = str(error), error.after
@@ -396,12 +421,17 @@ class HttpRegistry:
                 problem = f"{self.host}: {self._misunderstanding(error)}"
             except (aiohttp.ClientError, TimeoutError) as error:
                 problem = f"{self.host}: {_reason(error)}"
-                self._is_away = attempt == attempts and isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
-            if attempt < attempts:
-                await self._sleep(min(max(pause, after or 0.0), _LONGEST_PAUSE))
-                pause *= 2
-        tried = counted(attempts, "attempt")
-        raise RegistryError(f"{problem} ({tried}); what is there stays, and the same command goes on")
+                if isinstance(error, TimeoutError):  # a minute has passed already
+                    attempts = min(attempts, ATTEMPTS_IN_SILENCE)
+                self._is_away = attempt >= attempts and isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
+            if attempt >= attempts or self._failures >= LOST:
+                break
+            wait = min(max(pause, after or 0.0), _LONGEST_PAUSE)
+            self._tell(f"{problem}; attempt {attempt + 1} of {attempts} in {wait:g} s")
+            await self._sleep(wait)
+            pause *= 2
+        self._failures += 1
+        raise RegistryError(f"{problem} ({counted(attempt, 'attempt')})")
 
 
 ACCOUNT = "set REGISTRY_USERNAME and REGISTRY_PASSWORD, or log in with docker"
@@ -418,6 +448,16 @@ class _Again(Exception):
 def _opened(path: Path, mode: str) -> IO[bytes]:
     file: IO[bytes] = open(path, mode)  # noqa: SIM115  the caller closes it
     return file
+
+
+@asynccontextmanager
+async def _ended(timer: asyncio.TimerHandle | None) -> AsyncIterator[None]:
+    """Cancel a timer at the end of the block."""
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 @contextmanager
