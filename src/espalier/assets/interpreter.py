@@ -6,11 +6,11 @@ Debian's own loader starts it, so what it does depends on its packages, and not 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.assets.processes import run
+from espalier.assets.processes import follow, run
 
 COMPILE = """
 import py_compile, sys
@@ -60,24 +60,35 @@ class Interpreter:
         shown: str = "",
     ) -> str:
         """The output of a program. Of this process's environment it sees `environment` only. Raises `BuildFailed`."""
-        folder = self.root / self.libraries
-        interpreter: list[str | Path] = [self.root / self.loader, "--library-path", folder, self.root / self.python]
+        shown = shown or self.python.rpartition("/")[2]
+        command, settings = self._started(code, arguments, paths, environment or {})
+        return run(command, f"Python of {self.label}", settings, stdin=stdin, shown=shown)
+
+    def _started(
+        self, code: str, arguments: Sequence[str], paths: Sequence[Path], environment: Mapping[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
+        """The command for a program, and its environment."""
+        interpreter = [self.root / self.loader, "--library-path", self.root / self.libraries, self.root / self.python]
         settings = {
-            **(environment or {}),
+            **environment,
             "PYTHONHOME": str(self.root / "usr"),
             "PYTHONPATH": os.pathsep.join(map(str, [*self.paths, *paths])),
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        shown = shown or self.python.rpartition("/")[2]
-        command = [*interpreter, "-S", "-c", code, *arguments]
-        return run(command, f"Python of {self.label}", settings, stdin=stdin, shown=shown)
+        return [*map(str, interpreter), "-S", "-c", code, *arguments], settings
 
-    def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
-        """The output of a module that is run as a program, with this process's environment. Raises `BuildFailed`."""
+    def run_module(
+        self, module: str, arguments: Sequence[str], *paths: Path, on_line: Callable[[str | None], bool]
+    ) -> None:
+        """Run a module as a program, with this process's environment. `on_line` is as for `follow`. Raises
+        `BuildFailed` with the lines that matter.
+        """
         code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
-        shown = f"{module} {arguments[0]}"
-        return self.run(code, *arguments, paths=paths, environment=os.environ, shown=shown)
+        # Line by line, and errors where they occur.
+        command, settings = self._started(code, arguments, paths, {**os.environ, "PYTHONUNBUFFERED": "1"})
+        label, shown = f"Python of {self.label}", f"{module} {arguments[0]}"
+        follow(command, Path.cwd(), environment=settings, label=label, on_line=on_line, shown=shown)
 
     def compile(self, sources: Mapping[str, Path], work_folder: Path) -> Mapping[str, Path]:
         """Path in the image -> the compiled module; the same bytes at each run, whoever runs it and where.

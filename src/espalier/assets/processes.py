@@ -29,17 +29,19 @@ def follow(
     environment: Mapping[str, str],
     label: str,
     on_line: Callable[[str | None], bool],
+    shown: str = "",
 ) -> None:
     """Run a program. `on_line` gets each line, and None at intervals without one; it returns True for lines that
-    matter. Raises `BuildFailed` with the last of these."""
+    matter. Raises `BuildFailed` with the last of these. `shown` stands for the command in the message."""
     output: deque[str] = deque(maxlen=LAST_LINES)
     with running(command, folder, environment) as process:
         for line in _lines_or_none(process):
             if on_line(line) and line:
                 output.append(line)
     if process.returncode != 0:
-        lines = "\n".join(f"  {line}" for line in output)
-        raise BuildFailed(f"{label}: {' '.join(command[:2])} failed (exit code {process.returncode}):\n{lines}")
+        lines = "".join(f"\n  {line}" for line in output)
+        ending = f"({_ending(process.returncode)}){':' if lines else ''}{lines}"
+        raise BuildFailed(f"{label}: {shown or ' '.join(command[:2])} failed {ending}")
 
 
 @contextlib.contextmanager

@@ -29,8 +29,8 @@ def test_failure_has_the_reason_and_not_the_program(interpreter: Interpreter) ->
 
 def test_failed_module_is_named(interpreter: Interpreter, tmp_path: Path) -> None:
     (tmp_path / "tool.py").write_text("import sys\nsys.exit('no network')\n")
-    with pytest.raises(BuildFailed, match=r": tool download: exit code 1:\n  no network$"):
-        interpreter.run_module("tool", ["download", "-r", "lock"], tmp_path)
+    with pytest.raises(BuildFailed, match=r": tool download failed \(exit code 1\):\n  no network$"):
+        interpreter.run_module("tool", ["download", "-r", "lock"], tmp_path, on_line=bool)
 
 
 def test_modules_are_compiled_to_the_same_bytes(interpreter: Interpreter, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def _layers(
     """The layers by their content, the one that changes most often last; and the libraries in them."""
     staged = folder / "image"
     show(f"download libraries for {unpacked.architecture.name}")
-    wheels = download(interpreter, unpacked.architecture, program.requirements, folder / "wheels")
+    wheels = download(interpreter, unpacked.architecture, program.requirements, folder / "wheels", show=show)
     libraries = [unpack(wheel, staged / LIBRARY) for wheel in wheels]
     theirs = sorted(path for path in (staged / LIBRARY).rglob("*") if path.is_file())
     runtime = unpacked.layer(interpreter, folder / "python")

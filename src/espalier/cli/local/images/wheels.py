@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,11 @@ FOLDED = ("purelib", "platlib")
 """Folders of a wheel's `.data` whose content belongs next to its packages."""
 
 
+REQUIREMENT = re.compile(r"^[A-Za-z0-9][^=\s]*==", re.MULTILINE)
+"""A requirement in a lock."""
+NAME_OF_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?===)")
+
+
 @dataclass(frozen=True)
 class Library:
     """One library in an image."""
@@ -39,20 +44,63 @@ class Library:
     """The hash of the wheel in the locked requirements."""
 
 
-def download(interpreter: Interpreter, architecture: Architecture, requirements: Path, folder: Path) -> Sequence[Path]:
-    """Have pip download the wheels of locked requirements, and verify their hashes; by name. Raises `BuildFailed`."""
+def download(
+    interpreter: Interpreter,
+    architecture: Architecture,
+    requirements: Path,
+    folder: Path,
+    *,
+    show: Callable[[str], None],
+) -> Sequence[Path]:
+    """Have pip download the wheels of locked requirements, and verify their hashes; by name. `show` gets the progress.
+    Raises `BuildFailed`.
+    """
     pip = importlib.util.find_spec("pip")
     if pip is None or pip.origin is None:
         raise BuildFailed("pip, which downloads the libraries, is not installed beside Espalier: install it there")
-    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes"]
+    options = [
+        "--progress-bar=off",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--require-hashes",
+    ]
     options += ["--implementation=cp", f"--python-version={PYTHON}"]
     options += [f"--abi={abi}" for abi in (f"cp{PYTHON.replace('.', '')}", "abi3", "none")]
     options += [f"--platform={platform}" for platform in architecture.wheel_platforms]
     # By the image's Python: pip reads conditions of requirements as the Python that runs it, whatever the options say.
     interpreter.run_module(
-        "pip", ["download", *options, "-r", str(requirements), "-d", str(folder)], Path(pip.origin).parents[1]
+        "pip",
+        ["download", *options, "-r", str(requirements), "-d", str(folder)],
+        Path(pip.origin).parents[1],
+        on_line=_Counted(architecture.name, len(REQUIREMENT.findall(requirements.read_text())), show).read,
     )
     return sorted(folder.glob("*.whl"))
+
+
+@dataclass
+class _Counted:
+    """The progress of pip, from its lines."""
+
+    architecture: str
+    total: int
+    show: Callable[[str], None]
+    number: int = 0
+    has_failed: bool = False
+
+    def read(self, line: str | None) -> bool:
+        """True for a line that matters: a warning, and an error with all after it."""
+        word, _, rest = (line or "").partition(" ")
+        if word == "Ignoring":  # a requirement of another Python
+            self.total -= 1
+        elif word in ("Collecting", "Processing"):
+            self.number += 1
+            name = NAME_OF_REQUIREMENT.match(rest)
+            self.show(
+                f"download {name[0] if name else 'libraries'} for {self.architecture} ({self.number} of {self.total})"
+            )
+        self.has_failed = self.has_failed or word == "ERROR:"
+        return self.has_failed or word == "WARNING:"
 
 
 def unpack(wheel: Path, target: Path) -> Library:
