@@ -25,7 +25,7 @@ _ETCD = ("cronsim", "google", "grpc", "obstore")
 _GITOPS = ("dulwich",)
 """Modules of the extra `gitops`."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.ESTALE)
-"""What a write to an open file ends with."""
+"""Errors of a write to an open file."""
 
 
 class Exit(enum.IntEnum):
