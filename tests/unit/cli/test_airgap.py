@@ -693,6 +693,12 @@ async def test_limit_of_file_sizes_is_named(site: Site, tmp_path: Path) -> None:
     assert (await asyncio.to_thread(env.espalier, *words)).code == 0
 
 
+def test_wrong_port_in_a_manifest_is_refused() -> None:
+    wrong = RegistryMirrorConfiguration(endpoint="harbor", port="99999")
+    with pytest.raises(Failure, match=r"spec\.registryMirrorConfiguration: found 'harbor:99999', allowed is"):
+        commands._mirror(None, wrong)
+
+
 @pytest.mark.parametrize("name", ["none.pem", "folder", "text"])
 def test_wrong_authorities_are_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()

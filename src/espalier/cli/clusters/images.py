@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -314,7 +315,13 @@ def _mirror(text: str | None, configured: RegistryMirrorConfiguration | None) ->
         return _mirror_at(text)
     if configured is None:
         raise Usage("--registry: found none, and no manifest with registryMirrorConfiguration; give -r or -f")
-    return Mirror.of_cluster(configured)
+    mirror = Mirror.of_cluster(configured)
+    try:
+        _ = urlsplit(f"//{mirror.host}").port
+    except ValueError:
+        field = "spec.registryMirrorConfiguration"
+        raise Failure(f"{field}: found {mirror.host!r}, allowed is an endpoint with a port up to 65535") from None
+    return mirror
 
 
 def account(host: str, environment: Mapping[str, str], *, is_mirror: bool) -> Account | None:

@@ -331,6 +331,12 @@ async def test_unknown_challenge_is_named(registry: ImageRegistry, archive: Path
     assert "known: Basic, Bearer" in await refusal(registry, archive)
 
 
+async def test_closed_port_is_named_without_tls(archive: Path) -> None:
+    message = await refusal(ImageRegistry(port=1), archive)
+    assert message.startswith("127.0.0.1 could not be asked to look for sha256:")
+    assert "ssl" not in message
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [("", "redirects in a circle"), ("mailto:x", "redirects to mailto:x, which is no"), ("http://[x", "redirects to")],
