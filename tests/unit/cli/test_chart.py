@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import jsonschema_rs
@@ -16,6 +16,7 @@ from espalier.api.meta import Tree
 from espalier.cli.install import chart, chart_values, commands, manifests
 from espalier.cli.install.templates import Template
 from espalier.cli.main import run
+from espalier.cli.programs import manager
 from espalier.cli.programs.webhook_configurations import SERVICE_NAMES
 from tests.support.servers import helm
 from tests.support.servers.helm import CHART, Helm, sets, trees_of
@@ -167,7 +168,7 @@ def known(path: str, paths: set[str]) -> bool:
 
 @helm.NEEDED
 def test_values_without_a_flag_set_what_they_name(tmp_path: Path) -> None:
-    affinity: Tree = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    affinity: Tree = AFFINITIES["node"]
     values: Tree = {
         "replicas": 3,
         "podDisruptionBudget.maxUnavailable": "50%",
@@ -300,9 +301,189 @@ WRONG: list[tuple[Tree, str]] = [
     ({"webhooks.secretName": "A_B"}, "/webhooks/secretName"),
     ({"extraArgs": ["manager"]}, "/extraArgs/0"),
     ({"metrics.namespaces": []}, "/metrics/namespaces"),
-    ({"metrics.serviceMonitor.enabled": True}, "metrics.serviceMonitor.enabled: found true without metrics.enabled"),
+    ({"metrics.serviceMonitor.enabled": True}, "metrics.serviceMonitor.enabled: found without metrics.enabled"),
     ({"image.repository": ""}, "image.repository: found none, allowed is the name of the image"),
+    ({"replicas": 2**31}, "/replicas"),
+    ({"imagePullSecrets": [{"name": "A_"}]}, "/imagePullSecrets/0/name"),
+    ({"priorityClassName": "A_"}, "/priorityClassName"),
+    ({"podDisruptionBudget.maxUnavailable": "200%"}, "/podDisruptionBudget/maxUnavailable"),
+    ({"podDisruptionBudget.maxUnavailable": 2**31}, "/podDisruptionBudget/maxUnavailable"),
+    ({"tolerations": [{"key": "a", "operator": "Exists", "effect": "X"}]}, "/tolerations/0/effect"),
+    ({"tolerations": [{"key": "a", "operator": "X"}]}, "/tolerations/0/operator"),
+    ({"tolerations": [{"key": "a", "foo": "X"}]}, "/tolerations/0': additional properties 'foo' not allowed"),
+    ({"tolerations": [{"key": "a b", "operator": "Exists"}]}, "/tolerations/0/key"),
+    ({"tolerations": [{"key": "a", "value": "b c"}]}, "/tolerations/0/value"),
+    ({"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}, "/tolerations/0/value"),
+    ({"tolerations": [{"value": "b"}]}, "/tolerations/0"),
+    ({"tolerations": [{"key": "a", "tolerationSeconds": 3}]}, "/tolerations/0"),
+    ({"affinity": {"foo": 1}}, "/affinity': additional properties 'foo' not allowed"),
+    ({"affinity": {"nodeAffinity": 1}}, "/affinity/nodeAffinity"),
+    ({"resources.limits.foo": 1}, "/resources/limits': additional properties 'foo' not allowed"),
+    ({"resources.limits.cpu": "-1"}, "/resources/limits/cpu"),
+    ({"resources.limits.cpu": -1}, "/resources/limits/cpu"),
+    ({"resources.limits.memory": "255Mi"}, "resources.limits.memory: found 255Mi, allowed is 256Mi or more"),
+    (
+        {"resources.requests.memory": "2.5Gi"},
+        "resources.requests.memory: found 2.5Gi, allowed is at most resources.limits.memory, 2Gi",
+    ),
+    (
+        {"resources.requests.memory": "1000000000000"},
+        "resources.requests.memory: found 1000000000000, allowed is at most",
+    ),
+    (
+        {"resources.requests.memory": 3000000000},
+        "resources.requests.memory: found 3000000000, allowed is at most",
+    ),
+    (
+        {"resources.limits.cpu": ".05"},
+        "resources.requests.cpu: found 100m, allowed is at most resources.limits.cpu, .05",
+    ),
+    ({"extraArgs": ["--nope"]}, "/extraArgs/0"),
+    ({"extraArgs": ["--log-levels=debug"]}, "/extraArgs/0"),
+    ({"extraArgs": ["--namespace=a"]}, "/extraArgs/0"),
+    ({"extraArgs": ["--log-level"]}, "/extraArgs/0"),
+    ({"extraArgs": ["--leader-elect=false"]}, "/extraArgs/0"),
+    ({"webhooks.certManager": {"enabled": True, "issuerRef": {"nam": "a"}}}, "/webhooks/certManager/issuerRef"),
+    ({"webhooks.certManager": {"enabled": True, "issuerRef": {"kind": "Issuer"}}}, "/webhooks/certManager/issuerRef"),
+    ({"webhooks.certManager": {"enabled": True, "issuerRef": {"name": "A_"}}}, "/issuerRef/name"),
+    (
+        {"webhooks.certManager.issuerRef.name": "corporate"},
+        "webhooks.certManager.issuerRef: found without webhooks.certManager.enabled",
+    ),
+    ({"metrics.namespaces": ["a"]}, "metrics.namespaces: found without metrics.enabled"),
+    (
+        {"metrics.serviceMonitor.labels": {"release": "a"}},
+        "metrics.serviceMonitor.labels: found without metrics.serviceMonitor.enabled",
+    ),
+    (
+        {"metrics.serviceMonitor.interval": "30s"},
+        "metrics.serviceMonitor.interval: found without metrics.serviceMonitor.enabled",
+    ),
+    ({"metrics.serviceMonitor.interval": "30s1m"}, "/metrics/serviceMonitor/interval"),
 ]
+
+TERM: Tree = {"matchExpressions": [{"key": "example.com/pool", "operator": "In", "values": ["a"]}]}
+POD_TERM: Tree = {"topologyKey": "kubernetes.io/hostname", "labelSelector": TERM | {"matchLabels": {"app": "a"}}}
+REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+AFFINITIES: dict[str, Tree] = {
+    "node": {
+        "nodeAffinity": {
+            REQUIRED: {"nodeSelectorTerms": [TERM]},
+            PREFERRED: [
+                {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
+                {"weight": 2, "preference": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["3"]}]}},
+                {
+                    "weight": 100,
+                    "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]},
+                },
+            ],
+        }
+    },
+    "pods": {
+        "podAffinity": {REQUIRED: [POD_TERM | {"namespaces": ["a"], "matchLabelKeys": ["b"]}]},
+        "podAntiAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": POD_TERM | {"namespaceSelector": {}}}]},
+    },
+}
+
+
+@pytest.mark.parametrize("case", AFFINITIES)
+def test_each_part_of_an_affinity_is_checked(case: str) -> None:
+    """It is refused with another value in any place, or with a further field."""
+    validator = jsonschema_rs.validator_for(json.loads(chart_values.schema()))
+    assert validator.is_valid({"affinity": AFFINITIES[case]})
+    wrong = list(distorted(AFFINITIES[case]))
+    assert len(wrong) > 20
+    assert [tree for tree in wrong if validator.is_valid({"affinity": tree})] == []
+
+
+def distorted(tree: object) -> Iterator[object]:
+    """The tree, wrong in a single place each time."""
+    yield None
+    yield True
+    match tree:
+        case dict():
+            if not tree.keys() & {"app"}:
+                yield tree | {"foo": "a"}
+            for key, part in tree.items():
+                yield from (tree | {key: wrong} for wrong in distorted(part))
+        case list():
+            for at, part in enumerate(tree):
+                yield from ([*tree[:at], wrong, *tree[at + 1 :]] for wrong in distorted(part))
+        case str():
+            yield " "
+        case _:
+            yield 0
+
+
+@pytest.mark.parametrize(
+    "selected",
+    [
+        {"key": "a", "operator": "In"},
+        {"key": "a", "operator": "In", "values": []},
+        {"key": "a", "operator": "Exists", "values": ["b"]},
+        {"key": "a", "operator": "Gt", "values": ["b"]},
+        {"key": "a", "operator": "Lt", "values": ["1", "2"]},
+        {"key": "a", "operator": "Gt"},
+        {"key": "a"},
+        {"operator": "Exists"},
+    ],
+    ids=str,
+)
+def test_selectors_have_values_of_their_operator(selected: Tree) -> None:
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [selected]}]}}}
+    assert not jsonschema_rs.is_valid(json.loads(chart_values.schema()), {"affinity": affinity})
+
+
+def test_an_affinity_without_terms_is_refused() -> None:
+    schema = json.loads(chart_values.schema())
+    assert not jsonschema_rs.is_valid(schema, {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}})
+    assert not jsonschema_rs.is_valid(schema, {"affinity": {"podAffinity": {REQUIRED: [{}]}}})
+    assert not jsonschema_rs.is_valid(schema, {"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}})
+
+
+def test_flags_are_given_by_extra_args_or_by_values() -> None:
+    """Each flag of the manager, as it is written on a command line."""
+    schema = json.loads(chart_values.schema())
+    for option in manager.manager.params:
+        for name in (*option.opts, *option.secondary_opts):
+            flag = name if option.is_flag else f"{name}=a"  # type: ignore[attr-defined]
+            allowed = name.startswith("--") and name not in chart_values.SET_FLAGS
+            assert jsonschema_rs.is_valid(schema, {"extraArgs": [flag]}) == allowed, flag
+
+
+@helm.NEEDED
+def test_flags_of_the_chart_are_refused_twice(tmp_path: Path) -> None:
+    """The flags that the chart itself gives the manager are those that `extraArgs` lacks."""
+    every = {"namespaces": ["a"], "inPlace": "hooks", "metrics.enabled": True, "webhooks.secretName": "a"}
+    trees = rendered(tmp_path, every)
+    (deployed,) = (tree for (kind, *_), tree in trees.items() if kind == "Deployment")
+    arguments = deployed["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {word for word in arguments if word.startswith("--")} == set(chart_values.SET_FLAGS)
+
+
+RIGHT: list[Tree] = [
+    {"resources.requests.memory": "2Gi"},
+    {"resources.requests.memory": "2147483648"},
+    {"resources.requests.memory": 134217728},
+    {"resources.limits.memory": "256Mi"},
+    {"resources.limits": {"cpu": "1e2", "memory": "1G", "ephemeral-storage": "1Gi"}},
+    {"resources.limits": None, "resources.requests.memory": "9Gi"},
+    {"resources.requests": None},
+    {"resources": {"limits": {"cpu": 1}, "requests": {"cpu": 1.0}}},
+    {"tolerations": []},
+    {"tolerations": [{"operator": "Exists"}]},
+    {"tolerations": [{"key": "a", "value": "", "effect": "NoExecute", "tolerationSeconds": 3}]},
+    {"podDisruptionBudget.maxUnavailable": "100%"},
+    {"metrics.enabled": True, "metrics.serviceMonitor": {"enabled": True, "interval": "1m30s500ms"}},
+    {"webhooks.certManager": {"enabled": True, "issuerRef": {"name": "a", "kind": "I", "group": "example.com"}}},
+    {"affinity": AFFINITIES["pods"]},
+]
+
+
+@helm.NEEDED
+@pytest.mark.parametrize("values", RIGHT, ids=lambda value: str(value)[:40])
+def test_values_that_kubernetes_allows_render(values: Tree, tmp_path: Path) -> None:
+    assert rendered(tmp_path, values)
 
 
 @helm.NEEDED

@@ -10,6 +10,7 @@ from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
+from espalier.api.quantities import FACTORS, amount
 from espalier.cli.install import chart_values, deployment, manifests
 from espalier.cli.install.templates import Template
 from espalier.cli.kit import distribution, output
@@ -28,6 +29,8 @@ _NAMESPACES = "$.Values.namespaces | uniq"
 _SECRET = f'include "{NAME}.webhookSecret" $'
 _RESTRICTED, _HOOKS = "$.Values.namespaces", f'eq $.Values.inPlace "{FrontEnd.HOOKS}"'
 
+_FACTORS = " ".join(f'"{unit}" {float(factor)!r}' for unit, factor in FACTORS.items())
+
 _HELPERS = f"""\
 {{{{- define "{NAME}.image" -}}}}
 {{{{- $image := .Values.image -}}}}
@@ -41,6 +44,11 @@ registry.example.com/espalier; give it by --set image.repository=NAME" -}}}}
 {{{{- $issued := ternary "{chart_values.WEBHOOK_SECRET}" "" .Values.webhooks.certManager.enabled -}}}}
 {{{{- .Values.webhooks.secretName | default $issued -}}}}
 {{{{- end -}}}}
+{{{{- define "{NAME}.amount" -}}}}
+{{{{- $unit := regexFind "([numkMGTPE]|[KMGTPE]i)$" . -}}}}
+{{{{- $factor := get (dict {_FACTORS}) $unit | default 1 -}}}}
+{{{{- mulf (trimSuffix $unit . | float64) $factor -}}}}
+{{{{- end -}}}}
 """
 
 _CHECKS = f"""\
@@ -49,11 +57,49 @@ clusters are; give it by --namespace {SYSTEM_NAMESPACE} --create-namespace" }}}}
 {{{{- if ne .Release.Namespace "{SYSTEM_NAMESPACE}" }}}}
 {{{{- fail (printf $namespace .Release.Namespace) }}}}
 {{{{- end }}}}
-{{{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) }}}}
-{{{{- fail "metrics.serviceMonitor.enabled: found true without metrics.enabled, which serves metrics; set both, or \
-neither" }}}}
+{{{{- with .Values.resources }}}}
+{{{{- $limits := .limits | default dict }}}}
+{{{{- range $name, $request := .requests }}}}
+{{{{- if hasKey $limits $name }}}}
+{{{{- $found := $request | toJson | trimAll "\\"" }}}}
+{{{{- $limit := get $limits $name | toJson | trimAll "\\"" }}}}
+{{{{- if gt (include "{NAME}.amount" $found | float64) (include "{NAME}.amount" $limit | float64) }}}}
+{{{{- $message := "resources.requests.%s: found %s, allowed is at most resources.limits.%s, %s; change either" }}}}
+{{{{- fail (printf $message $name $found $name $limit) }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+{{{{- with $limits.memory }}}}
+{{{{- $found := . | toJson | trimAll "\\"" }}}}
+{{{{- if lt (include "{NAME}.amount" $found | float64) {amount(deployment.LEAST_MEMORY):.1f} }}}}
+{{{{- fail (printf "resources.limits.memory: found %s, allowed is {deployment.LEAST_MEMORY} or more" $found) }}}}
+{{{{- end }}}}
+{{{{- end }}}}
 {{{{- end }}}}
 """
+
+_MONITOR = "metrics.serviceMonitor"
+_NEEDED = (
+    (f"{_MONITOR}.enabled", f".Values.{_MONITOR}.enabled", "metrics.enabled"),
+    (f"{_MONITOR}.labels", f".Values.{_MONITOR}.labels", f"{_MONITOR}.enabled"),
+    (f"{_MONITOR}.interval", f".Values.{_MONITOR}.interval", f"{_MONITOR}.enabled"),
+    (
+        "metrics.namespaces",
+        f'ne (join "," .Values.metrics.namespaces) "{deployment.MONITORING}"',
+        "metrics.enabled",
+    ),
+    ("webhooks.certManager.issuerRef", ".Values.webhooks.certManager.issuerRef", "webhooks.certManager.enabled"),
+)
+"""Values, when they are set, and the value without which they have no effect."""
+
+
+def _without_effect(value: str, is_set: str, needed: str) -> str:
+    return f"""\
+{{{{- if and (not .Values.{needed}) ({is_set}) }}}}
+{{{{- fail "{value}: found without {needed}, without which it has no effect; set both, or neither" }}}}
+{{{{- end }}}}
+"""
+
 
 _NOTES = f"""\
 The manager starts in namespace {SYSTEM_NAMESPACE}:
@@ -79,7 +125,7 @@ def files() -> dict[str, str]:
         "values.schema.json": chart_values.schema(),
         "templates/NOTES.txt": _NOTES,
         "templates/_helpers.tpl": _HELPERS,
-        "templates/checks.yaml": _CHECKS,
+        "templates/checks.yaml": _CHECKS + "".join(_without_effect(*check) for check in _NEEDED),
         "templates/crds.yaml": _crds(),
         "templates/rights.yaml": _rights(),
         "templates/webhooks.yaml": _webhooks(),

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from espalier.api.eksa.fields import LABEL_NAME, LABEL_VALUE
+import click
+
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.api.quantities import QUANTITY
 from espalier.cli.install.deployment import MEMORY_LIMIT, MEMORY_REQUEST, MONITORING, REPLICAS, WhenUnsatisfiable
+from espalier.cli.install.pod_schemas import AFFINITY, LABELS, MOST, TOLERATIONS, closed, name, some
 from espalier.cli.kit import output
-from espalier.cli.kit.flags import LABEL, OBJECT_NAME
+from espalier.cli.kit.flags import LABEL
+from espalier.cli.programs import manager
 from espalier.releases.contents import NAME as IMAGE_NAME
 
 WEBHOOK_SECRET = "espalier-webhook-certificate"  # noqa: S105  the name of a Secret
@@ -22,20 +24,46 @@ OF_MOVES = r"^clusterctl\.cluster\.x-k8s\.io"
 """Labels of CRDs, by which clusterctl finds objects to be moved."""
 POD_LABEL = "app.kubernetes.io/name"
 
-_QUANTITY = {"type": ["string", "number"], "pattern": f"^{QUANTITY.pattern}$"}
-_MEMORY = {"type": ["string", "integer"], "pattern": r"^([0-9]{9,}|[0-9]+(\.[0-9]+)?([MGT]i?|Ki))$", "minimum": 2**28}
-"""256Mi is the least, and in thousandths of a byte it is a mistake."""
-_BOOLEAN = {"type": "boolean"}
-_LABELS = {
-    "type": "object",
-    "propertyNames": {"pattern": LABEL_NAME},
-    "additionalProperties": {"type": "string", "pattern": LABEL_VALUE},
+SET_FLAGS = (
+    "--webhook-address",
+    "--health-address",
+    "--metrics-address",
+    "--namespace",
+    "--in-place",
+    "--webhook-secret",
+)
+"""Flags of the manager that the chart itself sets, by its values."""
+
+_QUANTITY: Tree = {
+    "type": ["string", "number"],
+    "pattern": r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$",
+    "minimum": 0,
 }
-_OBJECT = {"type": "object"}
+_MEMORY: Tree = {
+    "type": ["string", "integer"],
+    "pattern": r"^([0-9]{9,}|[0-9]+(\.[0-9]+)?([MGT]i?|Ki))$",
+    "minimum": 10**8,
+}
+"""In thousandths of a byte, or with a few bytes, it is a mistake."""
+_BOOLEAN = {"type": "boolean"}
+_TIMES = ("y", "w", "d", "h", "m", "s", "ms")
+"""Units of times of Prometheus, each at most once, in this order."""
 
 
 def _strings(pattern: str = "") -> Tree:
     return {"type": "array", "items": {"type": "string", **({"pattern": pattern} if pattern else {})}}
+
+
+def _flags() -> str:
+    """The pattern of flags of the manager that the chart does not set itself."""
+    switches: list[str] = []
+    others: list[str] = []
+    for option in manager.manager.params:
+        names = [
+            text for text in (*option.opts, *option.secondary_opts) if text.startswith("--") and text not in SET_FLAGS
+        ]
+        (switches if isinstance(option, click.Option) and option.is_flag else others).extend(names)
+    return f"^({'|'.join(switches)}|({'|'.join(others)})=.+)$"
 
 
 def _words(words: Sequence[str]) -> Tree:
@@ -83,26 +111,21 @@ VALUES = (
         f"Secrets in {SYSTEM_NAMESPACE} with the registry's credentials, each as {{name: NAME}}.",
         {
             "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name"],
-                "properties": {"name": {"type": "string", "minLength": 1}},
-                "additionalProperties": False,
-            },
+            "items": closed(("name",), name=name()),
         },
     ),
     Value(
         "replicas",
         REPLICAS,
         "One acts, the others take over; all serve webhooks.",
-        {"type": "integer", "minimum": 0},
+        {"type": "integer", "minimum": 0, "maximum": MOST},
     ),
     Value("podDisruptionBudget.enabled", True, "Have a PodDisruptionBudget.", _BOOLEAN),
     Value(
         "podDisruptionBudget.maxUnavailable",
         1,
         "Pods that a drain may evict at a time: a number, or a percentage.",
-        {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+%$"}]},
+        {"type": ["integer", "string"], "minimum": 0, "maximum": MOST, "pattern": "^(100|[0-9]{1,2})%$"},
     ),
     Value(
         "topologySpread",
@@ -114,23 +137,22 @@ VALUES = (
         "tolerations",
         [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}],
         "Taints that the pods tolerate. Yours replace the default.",
-        {"type": "array", "items": _OBJECT},
+        TOLERATIONS,
     ),
-    Value("nodeSelector", {}, "Labels of the nodes for the pods.", _LABELS),
-    Value("affinity", {}, "Affinity of the pods.", _OBJECT),
-    Value("priorityClassName", "", "PriorityClass of the pods. Default: the cluster's.", {"type": "string"}),
+    Value("nodeSelector", {}, "Labels of the nodes for the pods.", LABELS),
+    Value("affinity", {}, "Affinity of the pods.", AFFINITY),
+    Value("priorityClassName", "", "PriorityClass of the pods. Default: the cluster's.", name(required=False)),
     Value(
         "resources",
         {"requests": {"cpu": "100m", "memory": MEMORY_REQUEST}, "limits": {"memory": MEMORY_LIMIT}},
         "80 MiB without clusters, 1,008 MiB with 10,000 of them. `limits: null` removes the limit.",
-        {
-            "type": "object",
-            "properties": {
-                part: {"type": ["object", "null"], "properties": {"memory": _MEMORY}, "additionalProperties": _QUANTITY}
+        closed(
+            **{
+                part: closed(cpu=_QUANTITY, memory=_MEMORY, **{"ephemeral-storage": _QUANTITY})
+                | {"type": ["object", "null"]}
                 for part in ("requests", "limits")
             },
-            "additionalProperties": False,
-        },
+        ),
     ),
     Value(
         "namespaces",
@@ -155,7 +177,7 @@ VALUES = (
         "",
         "Secret with the webhooks' certificate (tls.crt, tls.key, ca.crt), which you issue and renew. Default: the "
         "manager issues its own.",
-        {"type": "string", "pattern": f"^({OBJECT_NAME})?$", "maxLength": 253},
+        name(required=False),
     ),
     Value(
         "webhooks.certManager.enabled",
@@ -168,15 +190,16 @@ VALUES = (
         {},
         "Issuer of the certificate, as in a Certificate. It has to give a ca.crt. Default: one with an authority of "
         "its own, which the chart adds.",
-        _OBJECT,
+        closed(name=name(), kind={"type": "string"}, group={"type": "string"})
+        | {"dependencies": {"kind": ["name"], "group": ["name"]}},
     ),
-    Value("extraArgs", [], "Further flags of `espalier manager`, such as --log-level=debug.", _strings("^--[a-z]")),
+    Value("extraArgs", [], "Further flags of `espalier manager`, such as --log-level=debug.", _strings(_flags())),
     Value("metrics.enabled", False, "Serve metrics on port 8080 of the pods.", _BOOLEAN),
     Value(
         "metrics.namespaces",
         [MONITORING],
         "Namespaces whose pods the NetworkPolicy lets scrape them.",
-        {**_strings(f"^{LABEL}$"), "minItems": 1},
+        some({"type": "string", "pattern": f"^{LABEL}$"}),
     ),
     Value(
         "metrics.serviceMonitor.enabled",
@@ -188,13 +211,13 @@ VALUES = (
         "metrics.serviceMonitor.labels",
         {},
         "Labels by which Prometheus selects it.",
-        {**_LABELS, "properties": {POD_LABEL: False}},
+        {**LABELS, "properties": {POD_LABEL: False}},
     ),
     Value(
         "metrics.serviceMonitor.interval",
         "",
         "Interval of scrapes, such as 30s. Default: that of Prometheus.",
-        {"type": "string", "pattern": "^([0-9]+(ms|[smh]))*$"},
+        {"type": "string", "pattern": f"^{''.join(f'([0-9]+{unit})?' for unit in _TIMES)}$"},
     ),
     Value(
         "networkPolicy.enabled",
@@ -206,7 +229,7 @@ VALUES = (
         "commonLabels",
         {},
         "Labels of all objects, and of the pods.",
-        {**_LABELS, "properties": {POD_LABEL: False}, "patternProperties": {OF_MOVES: False}},
+        {**LABELS, "properties": {POD_LABEL: False}, "patternProperties": {OF_MOVES: False}},
     ),
     Value(
         "crds.enabled",
@@ -242,19 +265,15 @@ OF_FLAGS = {
 
 def schema() -> str:
     """`values.schema.json`. A value that the chart does not know is refused: it is a typo."""
-    root: Tree = {"$schema": "http://json-schema.org/draft-07/schema#", **_closed()}
+    root: Tree = {"$schema": "http://json-schema.org/draft-07/schema#", **closed()}
     root["properties"]["global"] = {"type": "object", "description": "Values that all charts of a release share."}
     for value in VALUES:
-        *parents, name = value.path.split(".")
+        *parents, last = value.path.split(".")
         place = root
         for parent in parents:
-            place = place["properties"].setdefault(parent, _closed())
-        place["properties"][name] = {"description": value.meaning, **value.schema}
+            place = place["properties"].setdefault(parent, closed())
+        place["properties"][last] = {"description": value.meaning, **value.schema}
     return json.dumps(root, indent=2) + "\n"
-
-
-def _closed() -> Tree:
-    return {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def values_yaml() -> str:
@@ -265,14 +284,14 @@ def values_yaml() -> str:
 def _lines() -> Iterator[str]:
     before: list[str] = []
     for value in VALUES:
-        *parents, name = value.path.split(".")
+        *parents, last = value.path.split(".")
         for depth, parent in enumerate(parents):
             if before[: depth + 1] != parents[: depth + 1]:
                 yield f"{'  ' * depth}{parent}:\n"
         before = parents
         indent = "  " * len(parents)
         yield f"{indent}# {value.meaning}\n"
-        yield from (f"{indent}{line}\n" for line in output.to_yaml({name: value.default}).splitlines())
+        yield from (f"{indent}{line}\n" for line in output.to_yaml({last: value.default}).splitlines())
 
 
 def table() -> str:
