@@ -48,14 +48,44 @@ def test_values_have_defaults_that_the_schema_allows() -> None:
         assert place == value.default
 
 
-def test_labels_of_objects_are_not_overridden() -> None:
+def allows(values: Tree) -> bool:
+    """The judgement of the schema on these values beside the defaults of the others."""
+    every = yaml.safe_load(chart_values.values_yaml()) | values
+    return jsonschema_rs.is_valid(json.loads(chart_values.schema()), every)
+
+
+EMPTY: tuple[object, ...] = ("", [], {})
+NULLABLE = {"resources", "tolerations"}
+
+
+@pytest.mark.parametrize("value", chart_values.VALUES, ids=lambda value: value.path)
+def test_values_with_a_default_are_not_null(value: chart_values.Value) -> None:
+    """Helm takes null for "without the default", and hands the schema the values without that key."""
     schema = json.loads(chart_values.schema())
+    parts = value.path.split(".")
+    may_lack = value.default in EMPTY or value.path in NULLABLE
+    assert jsonschema_rs.is_valid(schema, lacking(parts)) == may_lack
+    for depth in range(1, len(parts)):
+        assert not jsonschema_rs.is_valid(schema, lacking(parts[:depth])), parts[:depth]
+
+
+def lacking(parts: list[str]) -> Tree:
+    """The default values without this one."""
+    values: Tree = yaml.safe_load(chart_values.values_yaml())
+    place = values
+    for part in parts[:-1]:
+        place = place[part]
+    del place[parts[-1]]
+    return values
+
+
+def test_labels_of_objects_are_not_overridden() -> None:
     trees = manifests.everything(image="a")
     metadata = [*(tree["metadata"] for tree in trees), *(tree["spec"]["template"]["metadata"] for tree in trees[-1:])]
     keys = {key for one in metadata for key in one.get("labels", ())}
     assert len(keys) == 4
-    assert jsonschema_rs.is_valid(schema, {"commonLabels": {"team": "a"}})
-    assert [key for key in keys if jsonschema_rs.is_valid(schema, {"commonLabels": {key: "a"}})] == []
+    assert allows({"commonLabels": {"team": "a"}})
+    assert [key for key in keys if allows({"commonLabels": {key: "a"}})] == []
 
 
 def test_text_like_a_template_stays_text() -> None:
@@ -304,6 +334,9 @@ WRONG: list[tuple[Tree, str]] = [
     ({"metrics.serviceMonitor.enabled": True}, "metrics.serviceMonitor.enabled: found without metrics.enabled"),
     ({"image.repository": ""}, "image.repository: found none, allowed is the name of the image"),
     ({"replicas": 2**31}, "/replicas"),
+    ({"replicas": None}, "at '': missing property 'replicas'"),
+    ({"crds.keep": None}, "at '/crds': missing property 'keep'"),
+    ({"metrics": None}, "at '': missing property 'metrics'"),
     ({"imagePullSecrets": [{"name": "A_"}]}, "/imagePullSecrets/0/name"),
     ({"priorityClassName": "A_"}, "/priorityClassName"),
     ({"podDisruptionBudget.maxUnavailable": "200%"}, "/podDisruptionBudget/maxUnavailable"),
@@ -389,11 +422,10 @@ AFFINITIES: dict[str, Tree] = {
 @pytest.mark.parametrize("case", AFFINITIES)
 def test_each_part_of_an_affinity_is_checked(case: str) -> None:
     """It is refused with another value in any place, or with a further field."""
-    validator = jsonschema_rs.validator_for(json.loads(chart_values.schema()))
-    assert validator.is_valid({"affinity": AFFINITIES[case]})
+    assert allows({"affinity": AFFINITIES[case]})
     wrong = list(distorted(AFFINITIES[case]))
     assert len(wrong) > 20
-    assert [tree for tree in wrong if validator.is_valid({"affinity": tree})] == []
+    assert [tree for tree in wrong if allows({"affinity": tree})] == []
 
 
 def distorted(tree: object) -> Iterator[object]:
@@ -431,24 +463,22 @@ def distorted(tree: object) -> Iterator[object]:
 )
 def test_selectors_have_values_of_their_operator(selected: Tree) -> None:
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [selected]}]}}}
-    assert not jsonschema_rs.is_valid(json.loads(chart_values.schema()), {"affinity": affinity})
+    assert not allows({"affinity": affinity})
 
 
 def test_an_affinity_without_terms_is_refused() -> None:
-    schema = json.loads(chart_values.schema())
-    assert not jsonschema_rs.is_valid(schema, {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}})
-    assert not jsonschema_rs.is_valid(schema, {"affinity": {"podAffinity": {REQUIRED: [{}]}}})
-    assert not jsonschema_rs.is_valid(schema, {"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}})
+    assert not allows({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}})
+    assert not allows({"affinity": {"podAffinity": {REQUIRED: [{}]}}})
+    assert not allows({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}})
 
 
 def test_flags_are_given_by_extra_args_or_by_values() -> None:
     """Each flag of the manager, as it is written on a command line."""
-    schema = json.loads(chart_values.schema())
     for option in manager.manager.params:
         for name in (*option.opts, *option.secondary_opts):
             flag = name if option.is_flag else f"{name}=a"  # type: ignore[attr-defined]
             allowed = name.startswith("--") and name not in chart_values.SET_FLAGS
-            assert jsonschema_rs.is_valid(schema, {"extraArgs": [flag]}) == allowed, flag
+            assert allows({"extraArgs": [flag]}) == allowed, flag
 
 
 @helm.NEEDED
@@ -477,6 +507,8 @@ RIGHT: list[Tree] = [
     {"metrics.enabled": True, "metrics.serviceMonitor": {"enabled": True, "interval": "1m30s500ms"}},
     {"webhooks.certManager": {"enabled": True, "issuerRef": {"name": "a", "kind": "I", "group": "example.com"}}},
     {"affinity": AFFINITIES["pods"]},
+    {"resources": None, "tolerations": None},
+    {value.path: None for value in chart_values.VALUES if value.default in EMPTY and value.path not in IMAGE},
 ]
 
 

@@ -25,7 +25,7 @@ OLDEST_KUBERNETES = "1.30.0"
 
 _ANY = "any"
 """A namespace in trees, instead of which the chart has those of its values."""
-_NAMESPACES = "$.Values.namespaces | uniq"
+_NAMESPACES = "$.Values.namespaces | default list | uniq"
 _SECRET = f'include "{NAME}.webhookSecret" $'
 _RESTRICTED, _HOOKS = "$.Values.namespaces", f'eq $.Values.inPlace "{FrontEnd.HOOKS}"'
 

@@ -46,6 +46,9 @@ _MEMORY: Tree = {
 }
 """In thousandths of a byte, or with a few bytes, it is a mistake."""
 _BOOLEAN = {"type": "boolean"}
+_EMPTY: tuple[Any, ...] = ("", [], {})
+_NULLABLE = ("resources", "tolerations")
+"""Values with a default that null removes, which leaves a pod that Kubernetes allows."""
 _TIMES = ("y", "w", "d", "h", "m", "s", "ms")
 """Units of times of Prometheus, each at most once, in this order."""
 
@@ -264,16 +267,29 @@ OF_FLAGS = {
 
 
 def schema() -> str:
-    """`values.schema.json`. A value that the chart does not know is refused: it is a typo."""
+    """`values.schema.json`. A value that the chart does not know is refused: it is a typo.
+
+    So is null where templates need a value: Helm then removes the default. An old release's values that are reused
+    with a newer chart lack what is new there, too.
+    """
     root: Tree = {"$schema": "http://json-schema.org/draft-07/schema#", **closed()}
     root["properties"]["global"] = {"type": "object", "description": "Values that all charts of a release share."}
     for value in VALUES:
         *parents, last = value.path.split(".")
         place = root
         for parent in parents:
+            _require(place, parent)
             place = place["properties"].setdefault(parent, closed())
         place["properties"][last] = {"description": value.meaning, **value.schema}
+        if value.default not in _EMPTY and value.path not in _NULLABLE:
+            _require(place, last)
     return json.dumps(root, indent=2) + "\n"
+
+
+def _require(place: Tree, field_name: str) -> None:
+    required = place.setdefault("required", [])
+    if field_name not in required:
+        required.append(field_name)
 
 
 def values_yaml() -> str:
