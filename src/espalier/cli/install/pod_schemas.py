@@ -85,6 +85,7 @@ def _selected(compared: tuple[str, ...] = ()) -> Tree:
         "allOf": [
             _where("operator", _HAVE_VALUES, {"required": ["values"], "properties": {"values": {"minItems": 1}}}),
             _where("operator", _HAVE_NONE, {"properties": {"values": {"maxItems": 0}}}),
+            # An API server accepts what is no number; the scheduler then finds no node.
             _where(
                 "operator",
                 compared,
