@@ -6,7 +6,8 @@ walks a tree fails earlier. So there is one limit for all, far beyond real objec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, TypeVar, overload
 
@@ -49,6 +50,33 @@ def decode(text: bytes | str | msgspec.Raw, type: Any = Any) -> Any:
         raise TooDeep from None
     except UnicodeDecodeError:
         raise msgspec.DecodeError("it is not text in UTF-8") from None
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with all its fields, also those that it has twice."""
+
+
+def leaves(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """The strings and numbers of a JSON text, as they are written, each with the name of the field that it is in.
+
+    `name` is that of the text. Raises as `decode` does.
+    """
+    require_flat(text.encode("utf-8", "surrogatepass"))
+    try:
+        tree = json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise TooDeep from None
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from None
+    waiting = [(name, tree)]
+    while waiting:
+        within, value = waiting.pop()
+        if isinstance(value, str):
+            yield within, value
+        elif isinstance(value, _Pairs):
+            waiting += value
+        elif isinstance(value, list):
+            waiting += [(within, inner) for inner in value]
 
 
 def same(value: Any, other: Any) -> bool:

@@ -62,6 +62,37 @@ def nodes(text: str, source: str) -> Iterator[yaml.Node]:
         raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None
 
 
+def leaves(name: str, text: str, most_levels: int) -> Iterator[tuple[str, str]]:
+    """The scalars of a YAML text, each with the name of the field that it is in; `name` is that of the text.
+
+    By events: no alias is followed, and nothing is composed of a text that is no YAML in the end. It ends there, or
+    where the text is deeper.
+    """
+    names = [name]
+    expects_key: list[bool | None] = [None]  # None: in a list, where there are no keys
+    with suppress(UnicodeError):  # half a surrogate pair
+        for event in _events(text):
+            is_key = expects_key[-1] is True
+            if isinstance(event, _CLOSING):
+                names.pop()
+                expects_key.pop()
+                continue
+            if not isinstance(event, (*_OPENING, yaml.ScalarEvent, yaml.AliasEvent)):
+                continue
+            if expects_key[-1] is not None:
+                expects_key[-1] = not is_key
+            if isinstance(event, yaml.ScalarEvent):
+                if is_key:
+                    names[-1] = event.value
+                else:
+                    yield names[-1], event.value
+            elif isinstance(event, _OPENING):
+                if len(names) > most_levels:
+                    return
+                names.append(names[-1])
+                expects_key.append(True if isinstance(event, yaml.MappingStartEvent) else None)
+
+
 def _measure(text: str, source: str) -> None:
     """Reject text that is unsafe to compose. Parsing alone keeps its state on the heap."""
     depth = count = 0

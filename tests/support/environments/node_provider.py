@@ -28,7 +28,7 @@ from espalier.providers.kinds import KINDS
 from espalier.providers.registry import LOCAL
 from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.addresses import AddressRange
-from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.bases import NodeBase, NodeBases
 from espalier.realnodes.nspawn.commands import run
 from espalier.realnodes.nspawn.host import NodeHost
 from espalier.realnodes.nspawn.owners import ENVIRONMENT
@@ -192,3 +192,16 @@ async def provider(
         await asyncio.gather(running, return_exceptions=True)
         await client.close()
         await server.close()
+
+
+DATA = b"#cloud-config\nruncmd: []\n"
+
+
+class NoBases:
+    """Nothing was built."""
+
+    def find(self, version: str) -> NodeBase:
+        raise LookupError(f"there is no base for nodes of Kubernetes {version}: run `espalier assets build`")
+
+    def all(self) -> list[NodeBase]:
+        return []

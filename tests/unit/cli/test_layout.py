@@ -34,6 +34,7 @@ SENTENCES = {
     "Started",
     "Renewed",
     "Why",
+    "Fields",
     "",
 }
 """Titles of columns that may give way (without a title: values in descriptions of one object)."""

@@ -19,19 +19,7 @@ from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.realnodes.nspawn import container, limits, machines
 from espalier.realnodes.nspawn.bases import NodeBase
 from espalier.realnodes.nspawn.commands import CommandFailed
-from tests.support.environments.node_provider import Provider, provider, ready, says
-
-DATA = b"#cloud-config\nruncmd: []\n"
-
-
-class NoBases:
-    """Nothing was built."""
-
-    def find(self, version: str) -> NodeBase:
-        raise LookupError(f"there is no base for nodes of Kubernetes {version}: run `espalier assets build`")
-
-    def all(self) -> list[NodeBase]:
-        return []
+from tests.support.environments.node_provider import DATA, NoBases, Provider, provider, ready, says
 
 
 @dataclass(frozen=True)

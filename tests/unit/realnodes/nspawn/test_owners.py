@@ -20,8 +20,7 @@ from espalier.kube.objects import Object, encode_json
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.realnodes.nspawn import owners
 from espalier.realnodes.nspawn.state import EndpointRecord, NodeRecord, State, node_id
-from tests.support.environments.node_provider import Provider, body, provider, says
-from tests.unit.realnodes.nspawn.test_machines import DATA, NoBases
+from tests.support.environments.node_provider import DATA, NoBases, Provider, body, provider, says
 
 AUTHORITY, OTHER = b"certificate of one authority", b"certificate of another"
 SOURCE_UID = "0f3a9c1d-7b7e-4f0a-8d52-2a1f6f1a0001"

@@ -13,12 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
-import yaml
+import msgspec
+
+from espalier.api import json_trees, yaml_trees
 
 LEAST, LONGEST = 6, 4096
 """Characters of a value that is looked for: shorter ones occur everywhere."""
 MOST_CHARACTERS, MOST_VALUES, MOST_LEVELS, MOST_TEXTS = 2**20, 20_000, 64, 4
-"""Bounds of what is taken apart: characters of a text, values in it, levels of a structure, texts in texts."""
+"""Bounds of what is taken apart: characters of a text, values in it, levels of YAML, texts in texts."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -203,52 +205,9 @@ def _of_address(text: str) -> Iterator[tuple[str, str]]:
 def _leaves(name: str, text: str) -> Iterator[tuple[str, str]]:
     """The scalars of a text in JSON or YAML, each with the name of the field that it is in."""
     try:
-        tree = json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
-        yield from _leaves_of_yaml(name, text)
-        return
-    waiting = [(name, tree, 0)]
-    while waiting:
-        within, value, level = waiting.pop()
-        if isinstance(value, str):
-            yield within, value
-        elif level < MOST_LEVELS and isinstance(value, _Pairs):
-            waiting += [(key, inner, level + 1) for key, inner in value]
-        elif level < MOST_LEVELS and isinstance(value, list):
-            waiting += [(within, inner, level + 1) for inner in value]
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with all its fields, also those that it has twice."""
-
-
-def _leaves_of_yaml(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """By events: no alias is followed, and nothing is built of a text that is no YAML in the end."""
-    names = [name]
-    expects_key: list[bool | None] = [None]  # None: in a list, where there are no keys
-    try:
-        for event in yaml.parse(text, Loader=yaml.CBaseLoader):
-            is_key = expects_key[-1] is True
-            if isinstance(event, yaml.CollectionEndEvent):
-                names.pop()
-                expects_key.pop()
-                continue
-            if not isinstance(event, yaml.NodeEvent):
-                continue
-            if expects_key[-1] is not None:
-                expects_key[-1] = not is_key
-            if isinstance(event, yaml.ScalarEvent):
-                if is_key:
-                    names[-1] = event.value
-                else:
-                    yield names[-1], event.value
-            elif isinstance(event, yaml.CollectionStartEvent):
-                if len(names) > MOST_LEVELS:
-                    return
-                names.append(names[-1])
-                expects_key.append(True if isinstance(event, yaml.MappingStartEvent) else None)
-    except (yaml.YAMLError, UnicodeError):
-        return
+        yield from json_trees.leaves(name, text)
+    except msgspec.MsgspecError:
+        yield from yaml_trees.leaves(name, text, MOST_LEVELS)
 
 
 def _decoded(text: str) -> str | None:
