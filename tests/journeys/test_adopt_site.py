@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -13,6 +14,7 @@ from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
+from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.kube.client import Client, PatchType
@@ -23,6 +25,7 @@ from espalier.management.steps import Refused
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.managed_environment import GARDEN
 from tests.support.environments.of_eks_anywhere import adopter, on_site, undoing
+from tests.support.objects.eks_anywhere import put
 from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
@@ -141,6 +144,39 @@ def test_changed_cluster_is_not_given_back() -> None:
         before = content(store)
         with pytest.raises(Refused, match="was changed since it was taken over"):
             await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_release_of_a_tenant_does_not_become_ours() -> None:
+    """Ours have no namespace, and all clusters use them; one of the same name comes first where it is listed."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        theirs = (await client.list(EKSARelease.resource)).items
+        tree = json.loads(bytes(theirs[0].raw))
+        tree["metadata"] |= {"namespace": GARDEN.namespace, "uid": "of a tenant"}
+        wanted = tree["spec"]["bundlesRef"] = {**tree["spec"]["bundlesRef"], "name": "of-a-tenant"}
+        put(store, EKSARelease.resource.group_resource, Key(GARDEN.namespace, theirs[0].name), tree)
+        before = content(store)
+        await adopter(client, stops=True).apply(None)
+        ours = (await client.list(EKSARelease.resource)).items
+        assert [release.name for release in ours] == [release.name for release in theirs]
+        assert wanted["name"] not in [release.tree["spec"]["bundlesRef"]["name"] for release in ours]
+        await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_release_of_a_deleted_namespace_stays_away() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        tree = json.loads(bytes((await client.list(EKSARelease.resource)).items[0].raw))
+        tree["metadata"] |= {"namespace": "gone", "uid": "of a tenant"}
+        put(store, EKSARelease.resource.group_resource, Key("gone", tree["metadata"]["name"]), tree)
+        await adopter(client, stops=True).apply(None)
+        await undoing(client).undo(None)
         assert content(store) == before
 
     on_site(story)

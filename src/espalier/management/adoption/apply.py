@@ -15,6 +15,7 @@ import msgspec
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, SECRET
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.listing import counted
 from espalier.api.meta import Tree
@@ -45,11 +46,6 @@ class Adopter:
     say: Callable[[str], None]
     stops: bool = False
     """True to stop EKS Anywhere's controller, and to delete the configurations of its webhooks."""
-
-    async def check(self, keys: Sequence[Key] | None) -> SitePlan:
-        """The plan. Raises `Refused` if something stands against it."""
-        _, planned = await self._decided(keys)
-        return planned
 
     async def apply(self, keys: Sequence[Key] | None) -> None:
         """Take these clusters over, or all; or go on. Raises `Refused`, before anything is written."""
@@ -132,15 +128,14 @@ class Adopter:
             with suppress(AlreadyExists):
                 await self.client.create(CUSTOM_RESOURCE_DEFINITION, msgspec.to_builtins(crd_of(EKSARelease)))
         await until_established(self.client, {EKSARelease.resource.group_resource})
-        present = {release.name for release in (await self.client.list(EKSARelease.resource)).items}
+        present = (await self.client.list(EKSARelease.resource)).items
         made = 0
         for tree in record.releases:
-            if tree["metadata"]["name"] in present:
+            # Those of other namespaces are only recorded: users may write there, and ours are for all clusters.
+            if tree["metadata"]["namespace"] != SYSTEM_NAMESPACE or sites.is_present(tree, present):
                 continue
-            body = sites.as_ours(tree)
-            body["metadata"] = {name: value for name, value in body["metadata"].items() if name != "uid"}
             with suppress(AlreadyExists):
-                await self.client.create(EKSARelease.resource, body)
+                await self.client.create(EKSARelease.resource, sites.as_ours(tree))
                 made += 1
         if made:
             self.say(f"{counted(made, 'EKSARelease')} of EKS Anywhere replaced with ours, of the same content")

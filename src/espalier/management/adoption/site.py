@@ -137,13 +137,13 @@ async def read(client: Client, providers: Providers) -> Site:
     releases = [object_ for object_ in objects if _is(object_, EKSARelease.resource)]
     record = await records.read(client)
     if record is not None:  # an interrupted command has deleted them, and not made ours yet
-        present = {release.name for release in releases}
-        absent = [tree for tree in record.releases if tree["metadata"]["name"] not in present]
+        absent = [tree for tree in record.releases if not is_present(tree, releases)]
         releases += [Object(msgspec.json.encode(tree)) for tree in absent]
     others = [object_ for object_ in objects if not _is(object_, EKSARelease.resource)]
     definition = await _if_there(client.get(CUSTOM_RESOURCE_DEFINITION, RELEASES))
+    ours = [as_ours(release.tree) for release in releases if release.namespace in ("", SYSTEM_NAMESPACE)]
     return Site(
-        objects=[*others, *(Object(msgspec.json.encode(as_ours(release.tree))) for release in releases)],
+        objects=[*others, *(Object(msgspec.json.encode(tree)) for tree in ours)],
         providers=providers,
         controller=await _if_there(client.get(DEPLOYMENT, CONTROLLER.name, CONTROLLER.namespace)),
         webhooks=[
@@ -171,6 +171,14 @@ async def until_undefined(client: Client, uid: str) -> None:
                 "finalizers its objects have, then give the command again"
             )
         await asyncio.sleep(PAUSE)
+
+
+def is_present(recorded: Tree, releases: Iterable[Object]) -> bool:
+    """True if a recorded EKSARelease of EKS Anywhere is there, or ours of its name, which has no namespace."""
+    metadata = recorded["metadata"]
+    return any(
+        release.name == metadata["name"] and release.namespace in ("", metadata["namespace"]) for release in releases
+    )
 
 
 def as_ours(release: Tree) -> Tree:

@@ -168,12 +168,18 @@ class Undoing:
             with suppress(AlreadyExists):
                 await self.client.create(CUSTOM_RESOURCE_DEFINITION, record.definition or {})
         await until_established(self.client, {EKSARelease.resource.group_resource})
-        present = {release.name for release in (await self.client.list(sites.NAMESPACED_RELEASE)).items}
+        present = (await self.client.list(sites.NAMESPACED_RELEASE)).items
         for tree in record.releases:
-            if tree["metadata"]["name"] in present:
+            if sites.is_present(tree, present):
                 continue
-            with suppress(AlreadyExists):
+            try:
                 await self.client.create(sites.NAMESPACED_RELEASE, tree)
+            except AlreadyExists:
+                continue
+            except NotFound as error:
+                if error.is_of_kind:
+                    raise
+                self.say(f"EKSARelease {tree['metadata']['name']} is left out: {error}")
         self.say("EKSARelease is EKS Anywhere's again")
 
 
