@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from espalier.api.capi import cluster as capi
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
@@ -177,6 +178,42 @@ def test_release_of_a_deleted_namespace_stays_away() -> None:
         put(store, EKSARelease.resource.group_resource, Key("gone", tree["metadata"]["name"]), tree)
         await adopter(client, stops=True).apply(None)
         await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_labelled_objects_prevent_undo_without_marks() -> None:
+    """Whoever replaces a Cluster removes the annotations; its machines are of our rendering all the same."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        await adopter(client, stops=True).apply(None)
+        labels = {CLUSTER_NAME_LABEL: GARDEN.name, CLUSTER_NAMESPACE_LABEL: GARDEN.namespace}
+        for resource, key, metadata in (
+            (capi.Cluster.resource, Key(SYSTEM_NAMESPACE, GARDEN.name), {"labels": labels}),
+            (Cluster.resource, GARDEN, {"annotations": None}),
+        ):
+            patch = {"metadata": metadata}
+            await client.patch(resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+        before = content(store)
+        with pytest.raises(Refused, match="have our labels"):
+            await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_cluster_made_here_prevents_undo_of_the_last() -> None:
+    """EKS Anywhere's controller, which undo starts, would replace its machines."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        await adopter(client, stops=True).apply(None)
+        tree = json.loads(bytes((await client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).raw))
+        tree["metadata"] |= {"name": "new", "uid": "new"}
+        put(store, Cluster.resource.group_resource, Key(GARDEN.namespace, "new"), tree)
+        before = content(store)
+        with pytest.raises(Refused, match="Cluster default/new is managed here"):
+            await undoing(client).undo(None)
         assert content(store) == before
 
     on_site(story)

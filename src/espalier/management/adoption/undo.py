@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -77,13 +77,16 @@ class Undoing:
             if key not in known
         ]
         record = await records.read(self.client)
+        is_last = len(chosen) == len(all_adopted)
+        if is_last and record is not None and record.replicas is not None:
+            problems += _made_here(site, {adopted.record.key for adopted in all_adopted})
         if not chosen and not problems and record is None:
             problems = ["no cluster was taken over: there is nothing to give back"]
         if problems:
             raise Refused(*dict.fromkeys(problems))
         for adopted in chosen:
             await self._give_back_as_it_is(adopted)
-        if len(chosen) == len(all_adopted) and record is not None:
+        if is_last and record is not None:
             await self._restore(site, record)
         elif record is not None:
             self.say("what was done once for all clusters stays until the last one is given back")
@@ -197,13 +200,25 @@ def _adopted(site: Site) -> list[Adopted]:
     return sorted(all_adopted, key=lambda adopted: adopted.record.key)
 
 
+def _made_here(site: Site, adopted: Collection[Key]) -> Iterator[str]:
+    """Why EKS Anywhere's controller can't start again: Clusters that were not taken over, and that we manage."""
+    for cluster in site.clusters:
+        if metadata_keys.GATE_ANNOTATION in cluster.metadata.annotations and cluster.key not in adopted:
+            yield (
+                f"Cluster {cluster.key} is managed here and was not taken over: EKS Anywhere's controller starts when "
+                "the last cluster is given back, and would replace its machines; delete it, or move it to another "
+                "management cluster, first"
+            )
+
+
 def _obstacles(site: Site, adopted: Adopted) -> list[str]:
     """Why a cluster can't be given back: it is no longer as the take-over left it."""
     record = adopted.record
-    if adopted.cluster is None or not adopted.is_marked:
+    if adopted.cluster is None:
         return []
-    annotations = adopted.cluster.metadata.annotations
-    changed = [name for name, value in record.written.items() if annotations.get(name) != value]
+    annotations, changed = adopted.cluster.metadata.annotations, list[str]()
+    if adopted.is_marked:
+        changed = [name for name, value in record.written.items() if annotations.get(name) != value]
     scope = site.observer.scope(record.key)
     if not changed and scope is not None and has_changed(scope):
         changed = ["the objects of Cluster API, which have our labels"]
