@@ -90,12 +90,19 @@ def test_plan_for_programs_has_every_field(monkeypatch: pytest.MonkeyPatch, caps
     called(story, monkeypatch, capsys)
 
 
-@pytest.mark.parametrize("given", [{"name": "garden", "of_all": True}, {}], ids=["both", "neither"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"name": "garden", "of_all": True}, "NAME: found garden and --all; give only the name, or only --all"),
+        ({}, "NAME: found nothing; give the name of a cluster, or --all"),
+    ],
+    ids=["both", "neither"],
+)
 def test_a_name_or_all_is_asked_for(
-    given: dict[str, object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    given: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(call: Call) -> None:
-        with pytest.raises(Usage, match="NAME: found"):
+        with pytest.raises(Usage, match=f"^{message}$"):
             await call(adopt.adopt_apply, **given)
 
     called(story, monkeypatch, capsys)

@@ -150,8 +150,9 @@ def test_unfit_cluster_is_refused_before_any_write(reason: str, edit: Edit) -> N
         (cluster,) = plan(await read(client, PROVIDERS), [GARDEN]).clusters
         assert reason in {block.reason for block in cluster.blocks}
         assert cluster.state is State.BLOCKED
-        with pytest.raises(Refused):
+        with pytest.raises(Refused) as refused:
             await adopter(reading(client)).apply([GARDEN])
+        assert not [problem for problem in refused.value.problems if problem.count(str(GARDEN)) > 1]
 
     on_store(story)
 

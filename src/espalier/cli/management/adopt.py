@@ -62,7 +62,7 @@ async def adopt_plan(*, name: str | None, of_all: bool, connect: flags.Connectio
     _check(name, of_all)
     async with connection.connect(connect) as near:
         with _explained():
-            planned = plans.plan(await sites.read(near.client, PROVIDERS), _keys(near, connect, name))
+            planned = plans.plan(await sites.read(near.client, PROVIDERS), _keys(near, name))
     if output_format:
         output.write_facts(_facts(planned), output_format, rows="clusters")
         return
@@ -96,7 +96,7 @@ async def adopt_apply(*, name: str | None, of_all: bool, stop_controller: bool, 
     async with connection.connect(connect) as near:
         with Progress() as progress, _explained():
             adopter = Adopter(near.client, PROVIDERS, progress.say, stops=stop_controller)
-            await adopter.apply(_keys(near, connect, name))
+            await adopter.apply(_keys(near, name))
 
 
 @adopt.command("undo")
@@ -119,17 +119,17 @@ async def adopt_undo(*, name: str | None, of_all: bool, connect: flags.Connectio
     _check(name, of_all, required=True)
     async with connection.connect(connect) as near:
         with Progress() as progress, _explained():
-            await Undoing(near.client, PROVIDERS, progress.say).undo(_keys(near, connect, name))
+            await Undoing(near.client, PROVIDERS, progress.say).undo(_keys(near, name))
 
 
 def _check(name: str | None, of_all: bool, *, required: bool = False) -> None:
     if name is not None and of_all:
-        raise Usage(f"NAME: found {name} and --all; give cluster of them")
+        raise Usage(f"NAME: found {name} and --all; give only the name, or only --all")
     if required and name is None and not of_all:
         raise Usage("NAME: found nothing; give the name of a cluster, or --all")
 
 
-def _keys(near: Connected, connect: flags.Connection, name: str | None) -> list[Key] | None:
+def _keys(near: Connected, name: str | None) -> list[Key] | None:
     return [Key(near.namespace, name)] if name is not None else None
 
 
@@ -144,10 +144,7 @@ def _explained() -> Iterator[None]:
 
 
 def _show(planned: SitePlan, *, named: bool) -> None:
-    rows = [
-        (str(cluster.key), str(cluster.state), cluster.provider, cluster.kubernetes, cluster.release, _why(cluster))
-        for cluster in planned.clusters
-    ]
+    rows = [_cells(cluster) for cluster in planned.clusters]
     if rows:
         output.write_table(CLUSTERS, rows)
     elif not planned.blocks:

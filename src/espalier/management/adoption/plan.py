@@ -282,42 +282,42 @@ def _scope(site: Site, key: Key) -> tuple[Scope | None, str]:
     try:
         scope = site.observer.scope(key)
     except (msgspec.ValidationError, LookupError, ValueError) as error:
-        return None, f"Cluster {key} can't be read: {error}; correct it with EKS Anywhere"
+        return None, f"it can't be read: {error}; correct it with EKS Anywhere"
     return scope, f"Cluster {key} does not exist"
 
 
 def _standing(scope: Scope) -> Iterator[Block]:
     """Things that EKS Anywhere, or somebody, has not finished."""
-    key, metadata, status = scope.key, scope.cluster.metadata, _status(scope)
+    metadata, status = scope.cluster.metadata, _status(scope)
     if metadata.deletion_timestamp is not None:
-        yield Block("BeingDeleted", f"Cluster {key} is being deleted: let EKS Anywhere finish that")
+        yield Block("BeingDeleted", "it is being deleted: let EKS Anywhere finish that")
     if MOVE_ANNOTATION in metadata.annotations or DELETE_FOR_MOVE in metadata.annotations:
-        yield Block("BeingMoved", f"Cluster {key} is being moved: let the move finish, or take it back")
+        yield Block("BeingMoved", "it is being moved: let the move finish, or take it back")
     is_paused = PAUSED_ANNOTATION in metadata.annotations
     if is_paused and not scope.is_self_managed:
-        yield Block("Paused", f"Cluster {key} has annotation {PAUSED_ANNOTATION}: remove it, or take the others over")
+        yield Block("Paused", f"it has annotation {PAUSED_ANNOTATION}: remove that, or take the others over")
     if scope.older_namesakes:
         others = ", ".join(map(str, scope.older_namesakes))
-        yield Block("ClaimedTwice", f"Cluster {key} and Cluster {others} have the same objects of Cluster API")
+        yield Block("ClaimedTwice", f"it has the same objects of Cluster API as Cluster {others}")
     if not scope.is_self_managed and scope.management is None:
         name = scope.spec.management_cluster.name
         yield Block(
             "ManagedElsewhere",
-            f"Cluster {key}: spec.managementCluster.name: found {name}, which is not the management cluster here; take "
+            f"spec.managementCluster.name: found {name}, which is not the management cluster here; take "
             "it over where it is managed",
         )
     observed = (status.reconciled_generation, status.children_reconciled_generation)
     if observed != (scope.generation, scope.children_generation):
         yield Block(
             "ChangeInProgress",
-            f"Cluster {key}: status.reconciledGeneration and childrenReconciledGeneration: found {observed[0]} and "
+            f"status.reconciledGeneration and childrenReconciledGeneration: found {observed[0]} and "
             f"{observed[1]}, generations {scope.generation} and {scope.children_generation}: let EKS Anywhere finish",
         )
     ready = next((item for item in _conditions(scope.object) if item.get("type") == "Ready"), None)
     is_ours = ready is not None and ready.get("reason") == Reason.NOT_ADOPTED  # a manager of ours waits for this
     if ready is None or (ready.get("status") != "True" and not is_ours):
         present = "no condition" if ready is None else str(ready.get("status"))
-        yield Block("NotReady", f"Cluster {key}: Ready: found {present}: let EKS Anywhere finish, or repair it there")
+        yield Block("NotReady", f"condition Ready: found {present}: let EKS Anywhere finish, or repair it there")
 
 
 def _status(scope: Scope) -> ClusterStatus:
@@ -384,9 +384,7 @@ def _incomplete(scope: Scope) -> Iterator[Block]:
                     "ClusterAPIPaused", f"{object_.kind} {object_.key} has annotation {contract.PAUSED_ANNOTATION}"
                 )
     if not contract.is_control_plane_initialized(cluster) or capi_objects.control_plane is None:
-        yield Block(
-            "HalfMade", f"the control plane of Cluster {scope.key} is not initialized: let EKS Anywhere finish it"
-        )
+        yield Block("HalfMade", "the control plane is not initialized: let EKS Anywhere finish it")
     for owner in (capi_objects.control_plane, *capi_objects.typed_deployments.values()):
         if owner is None:
             continue
