@@ -168,6 +168,8 @@ def test_letters_of_environments_are_values(container: Any) -> None:
         {"controlPlaneConfiguration": {"apiServerExtraArgs": {"x": "fishargletters"}}},
         {"proxyConfiguration": {"httpsProxy": "http://jane:fishargletters@proxy:3128"}},
         {"cloneSpec": {"userData": b64("x: fishargletters\n")}},
+        {"clusterConfiguration": {"apiServer": {"extraEnvs": [{"name": "X", "value": "fishargletters"}]}}},
+        {"template": {"tasks": [{"actions": [{"environment": {"CONTENTS": "x: fishargletters\n"}}]}]}},
     ],
 )
 def test_letters_of_private_fields_are_values(spec: Any) -> None:

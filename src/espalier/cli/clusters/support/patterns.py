@@ -11,14 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from espalier.cli.clusters.support.values import CREDENTIAL, NAMES_SOMETHING
+from espalier.cli.clusters.support.values import CREDENTIAL, KEYS, NAMES_SOMETHING
 
 HIDDEN = "(hidden)"
 
-_KEYS = r"(?:private|api|access|certificate|encryption|signing|client|account|shared|master|license)[_\-]?key"
 _NAME = (
     rf"(?P<name>(?:passw|passphrase|token|secret|credential|authorization|signature|session[_\-]?(?:id|key)|sessid"
-    rf"|_session|{_KEYS}|(?<![a-z])(?:pass|pwd|sig|session(?==))(?![a-z\-]))[\w.\-]{{0,60}})"
+    rf"|_session|{KEYS}|(?<![a-z])(?:pass|pwd|sig|session(?==))(?![a-z\-]))[\w.\-]{{0,60}})"
 )
 _VALUE = r"(?:(?P<quote>\\{0,8}[\"'])(?P<quoted>.*?)(?:(?<!\\)(?P=quote)|$)|(?P<value>[^\s\"'\\,;&}\]]+))"
 _IS_SAID = (
@@ -110,7 +109,7 @@ _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{1,60}-----")
 _MOST_PEM_LINES = 99
 _NEXT_LINE = re.compile(
-    rf"(?i)((?:passw|passphrase|token|secret|credential|pwd|{_KEYS})[\w\-]{{0,60}}\\{{0,8}}[\"']?[ \t]{{0,99}}[:=]"
+    rf"(?i)((?:passw|passphrase|token|secret|credential|pwd|{KEYS})[\w\-]{{0,60}}\\{{0,8}}[\"']?[ \t]{{0,99}}[:=]"
     rf"[ \t]{{0,99}}\r?\n{_TIME})(?:[ \t]{{1,99}}(?!- |[\w.\-]{{1,99}}:(?:\s|$))\S+"
     r"|(?![\w.\-]{1,99}:$)\S+(?=[ \t\r]*$))",
     re.MULTILINE,

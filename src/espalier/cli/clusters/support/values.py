@@ -27,9 +27,10 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+KEYS = r"(?:private|api|access|certificate|encryption|signing|client|account|shared|master|license)[_\-]?key"
 CREDENTIAL = re.compile(
     r"(?i)passw|passphrase|token|secret|credential|authorization|cookie|signature"
-    r"|(?:private|api|access|certificate|encryption|signing|client|account|shared|master|license)[_\-]?key"
+    rf"|{KEYS}"
     r"|(?<![a-z])(?:pass|pwd|auth)(?![a-z])"
 )
 """Is in the name of a field with a credential."""
@@ -218,6 +219,7 @@ def _decoded(text: str) -> str | None:
 
 
 _COMMANDS = frozenset({"args", "command"})
+_ENVIRONMENTS = frozenset({"env", "extraEnvs"})
 _SCRIPTS = frozenset({"preKubeadmCommands", "postKubeadmCommands", "bootCommands"})
 _VALUES = frozenset({"extraArgs", "content", "userData", "proxyConfiguration", "httpProxy", "httpsProxy", "proxy"})
 _DOMAINS = ("k8s.io", "kubernetes.io", "eks.amazonaws.com", "gardener.cloud")
@@ -234,7 +236,7 @@ def of_field(name: str, value: Any) -> Iterator[str]:
         elif name in _SCRIPTS:
             for _, text in _strings(value, name):
                 yield from of_script(text)
-        elif name == "env" and isinstance(value, list):
+        elif name in _ENVIRONMENTS and isinstance(value, list):
             for variable in value:
                 if isinstance(variable, dict) and isinstance(variable.get("value"), str):
                     yield from of_text(str(variable.get("name")), variable["value"])
@@ -242,7 +244,7 @@ def of_field(name: str, value: Any) -> Iterator[str]:
             for key, text in value.items():
                 if isinstance(text, str) and not key.partition("/")[0].endswith(_DOMAINS):
                     yield from of_text(key, text)
-        elif name in _VALUES or name.endswith("ExtraArgs"):
+        elif name in _VALUES or name.endswith("ExtraArgs") or (name == "environment" and isinstance(value, Mapping)):
             for within, text in _strings(value, name):
                 yield from of_text(within, text)
         elif isinstance(value, str) and _is_credential(name):
