@@ -219,6 +219,24 @@ def test_cluster_made_here_prevents_undo_of_the_last() -> None:
     on_site(story)
 
 
+def test_interrupted_undo_by_name_says_how_to_go_on() -> None:
+    """The last cluster is given back, and what was done once is not: no cluster has a record any more."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        await adopter(client, stops=True).apply([GARDEN])
+        dying = Dying(2)
+        mortal = Client(dying(client.transport), user_agent="adopt").without_repeats()
+        with pytest.raises(Unreachable):
+            await undoing(mortal).undo([GARDEN])
+        with pytest.raises(Refused, match="`espalier adopt undo --all` restores what was done once"):
+            await undoing(client).undo([GARDEN])
+        await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
 def test_undo_without_take_over_says_so() -> None:
     async def story(client: Client, store: MemoryStore) -> None:
         with pytest.raises(Refused, match="nothing to give back"):

@@ -71,12 +71,11 @@ class Undoing:
         chosen = [adopted for adopted in all_adopted if keys is None or adopted.record.key in keys]
         problems = [text for adopted in chosen for text in _obstacles(site, adopted)]
         known = {adopted.record.key for adopted in chosen}
-        problems += [
-            f"Cluster {key} was not taken over: `espalier adopt plan` shows which were"
-            for key in keys or ()
-            if key not in known
-        ]
         record = await records.read(self.client)
+        hint = "`espalier adopt plan` shows which were"
+        if record is not None and not all_adopted:  # an interrupted command
+            hint = "all clusters are given back, and `espalier adopt undo --all` restores what was done once"
+        problems += [f"Cluster {key} was not taken over: {hint}" for key in keys or () if key not in known]
         is_last = len(chosen) == len(all_adopted)
         if is_last and record is not None and record.replicas is not None:
             problems += _made_here(site, {adopted.record.key for adopted in all_adopted})
