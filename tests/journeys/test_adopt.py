@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.core import DEPLOYMENT
+from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client, PatchType
 from espalier.management.adoption.plan import Outcome, State, plan
 from espalier.management.adoption.site import read
@@ -188,6 +189,20 @@ def test_scaled_cluster_is_not_given_back() -> None:
         await env.until_ready()
         with pytest.raises(Refused, match="was changed since it was taken over"):
             await undoing(env.client).undo([GARDEN])
+
+    after(adopted, story)
+
+
+def test_deleted_adopted_cluster_leaves_nothing() -> None:
+    """None of its objects has our labels, and the record goes before the last of them."""
+
+    async def story(env: ManagedEnvironment) -> None:
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
+        kinds = [*written(PROVIDERS), SECRET, CONFIG_MAP]
+        listed = [await env.client.list(kind, SYSTEM_NAMESPACE if kind.namespaced else None) for kind in kinds]
+        left = {object_.name for listing in listed for object_ in listing.items}
+        assert not {name for name in left if name.startswith(GARDEN.name)}
 
     after(adopted, story)
 
