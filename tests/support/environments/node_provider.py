@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from espalier.api import eksa
 from espalier.api.capi.cluster import Cluster
@@ -164,9 +165,12 @@ def says(reason: str) -> Callable[[Object | None], bool]:
 
 @asynccontextmanager
 async def provider(
-    folder: Path, store: Store, bases: NodeBases, *, owner: str = ENVIRONMENT, is_alone: bool = True
+    folder: Path, store: Store, bases: NodeBases, *, owner: str = ENVIRONMENT, is_alone: bool | None = True
 ) -> AsyncIterator[Provider]:
-    """A provider that takes over whatever `folder` and `store` hold. Leaving it is as if it were killed."""
+    """A provider that takes over whatever `folder` and `store` hold. Leaving it is as if it were killed.
+
+    It does not know whether it `is_alone` with None, as the managers of management clusters on these nodes.
+    """
     clock = SystemClock()
     server = Server(store, now=clock.now, random=random.Random(1))
     await server.start()
@@ -174,13 +178,14 @@ async def provider(
     await install_definitions(KINDS, client)
     manager = Manager(client, clock=clock)
     state = State(folder)
+    knowledge: dict[str, Any] = {} if is_alone is None else {"is_alone": lambda: is_alone}
     nodes = component(
         host=NodeHost.of(state, ADDRESSES, BRIDGE),
         bases=bases,
         releases=Releases.load(),
         infrastructure=LOCAL.infrastructure,
         owner=owner,
-        is_alone=lambda: is_alone,
+        **knowledge,
     )
     assemble(manager, [nodes], client=client)
     running = asyncio.create_task(manager.run())

@@ -40,11 +40,12 @@ def component(
     built_images: Mapping[str, ImageBuild] | None = None,
     kinds: Sequence[type[KubeObject]] = (),
     owner: str = ENVIRONMENT,
-    is_alone: Callable[[], bool] = lambda: True,
+    is_alone: Callable[[], bool] = lambda: False,
 ) -> Component:
     """The component of a manager that creates real nodes. Nodes of a former run are taken over.
 
-    Several managers of one process share a `host`, each for a management cluster of its own, which is the `owner`.
+    Several managers of one process share a `host`, each for a management cluster of its own, which is the `owner`. One
+    that can't tell whether it `is_alone` keeps the nodes of Clusters that are gone: they may have been moved.
 
     `infrastructure` has the kinds whose machines they are, `kinds` are these with their schemas.
     `built_images` are images that are offered to nodes beside those of the bases, and made when one asks.

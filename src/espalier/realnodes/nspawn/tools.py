@@ -54,7 +54,7 @@ class NodeTools:
     built_images: Mapping[str, ImageBuild]
     owner: str = ENVIRONMENT
     """This management cluster, as records name it."""
-    is_alone: Callable[[], bool] = lambda: True
+    is_alone: Callable[[], bool] = lambda: False
     """True if no other management cluster acts on nodes of this local environment."""
 
     @classmethod
@@ -70,7 +70,7 @@ class NodeTools:
         built_images: Mapping[str, ImageBuild],
         kinds: Infrastructure,
         owner: str = ENVIRONMENT,
-        is_alone: Callable[[], bool] = lambda: True,
+        is_alone: Callable[[], bool] = lambda: False,
     ) -> NodeTools:
         """Create the tools with the caches of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}

@@ -121,6 +121,15 @@ async def test_deletion_for_a_move_leaves_the_node(tmp_path: Path, is_alone: boo
         assert env.state.nodes() == [msgspec.structs.replace(adopted[0], owner=owners.MOVED_AWAY)]
 
 
+@pytest.mark.parametrize("is_alone", [None, False])
+async def test_move_while_the_source_is_down_keeps_node(tmp_path: Path, is_alone: bool | None) -> None:
+    """Its new management cluster has not taken it over yet, and the Cluster is gone here."""
+    recorded(tmp_path / "nodes", owner=TARGET)
+    async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), owner=TARGET, is_alone=is_alone) as env:
+        await env.reconcile_machine("garden-a")
+        assert [node.owner for node in env.state.nodes()] == [TARGET]
+
+
 async def test_pause_that_no_cache_knows_keeps_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(tmp_path / "nodes")
     async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), owner=TARGET) as env:
