@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import node_managers
@@ -19,9 +21,11 @@ from tests.support.waiting import eventually
 class Recorded(NodeManagers):
     """Notes which kubeconfigs are managed, and ends the managers of broken ones."""
 
-    def __init__(self, home: Home, problem: str = "") -> None:
+    def __init__(self, home: Home, problem: str | OSError = "") -> None:
         async def make() -> str:
             self.made += 1
+            if isinstance(problem, OSError):
+                raise problem
             return problem
 
         super().__init__(home, lambda _owner: Component("nodes"), make, SystemClock(), random.Random(1))
@@ -65,6 +69,37 @@ async def test_kubeconfigs_are_managed_while_they_are_there(tmp_path: Path) -> N
     assert managers.managed == []
 
 
+async def test_unreadable_kubeconfig_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(tmp_path)
+    home.managers.mkdir()
+    home.images_made.touch()
+    ash, elm, oak = (home.managers / f"default.{name}.kubeconfig" for name in ("ash", "elm", "oak"))
+    managers = Recorded(home)
+    elm.write_bytes(b"elm")
+    await managers._follow()
+    for file in (ash, oak):
+        file.write_bytes(file.name.encode())
+    unreadable, read = {ash, elm}, Path.read_bytes
+
+    def limited(path: Path) -> bytes:
+        if path in unreadable:
+            raise OSError(errno.EMFILE, "too many open files")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", limited)
+    for _ in range(2):
+        with capture_logs() as logged:
+            await managers._follow()
+            await asyncio.sleep(0)
+    assert sorted(managers.managed) == [b"default.oak.kubeconfig", b"elm"]
+    assert logged == []  # a second time
+    unreadable.clear()
+    await managers._follow()
+    await asyncio.sleep(0)
+    assert len(managers.managed) == 3
+    await managers._stop([*managers._running])
+
+
 async def test_manager_that_fails_is_started_again(tmp_path: Path) -> None:
     (tmp_path / "managers").mkdir()
     (tmp_path / "managers" / "default.oak.kubeconfig").write_bytes(b"broken")
@@ -75,15 +110,18 @@ async def test_manager_that_fails_is_started_again(tmp_path: Path) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_images_are_made_for_a_creation_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("problem", ["no mirror", OSError("no mirror")])
+async def test_images_are_made_for_a_creation_alone(tmp_path: Path, problem: str | OSError) -> None:
     home = Home(tmp_path)
-    managers = Recorded(home, "no mirror")
+    managers = Recorded(home, problem)
     await managers._follow()
     assert managers.made == 0
     home.managers.mkdir()
     for made in (1, 2):
         await managers._follow()
-        await eventually(home.images_made.exists, lambda exists: exists)
+        assert managers._making is not None
+        await asyncio.wait([managers._making])
         await managers._follow()
-        assert (managers.made, home.images_made.read_text()) == (made, "no mirror")
+        assert (managers.made, home.images_made.exists()) == (made, True)
+        assert home.images_made.read_text().endswith("no mirror")
         home.images_made.unlink()  # by the command that told the problem

@@ -65,6 +65,7 @@ class NodeManagers:
         self._clock = clock
         self._rng = rng
         self._running: dict[tuple[Path, bytes], asyncio.Task[None]] = {}
+        self._unreadable: set[Path] = set()
 
     async def run(self) -> None:
         """Follow the folder until cancelled."""
@@ -82,10 +83,20 @@ class NodeManagers:
         is_wanted, is_told = self._home.managers.is_dir(), self._home.images_made.exists()
         if is_wanted and not is_told and (self._making is None or self._making.done()):
             self._making = asyncio.create_task(self._make(), name="images")
-        wanted = set()
+        wanted, unreadable = set(), set()
         for file in other_managers(self._home.managers):
-            with suppress(FileNotFoundError):
+            try:
                 wanted.add((file, file.read_bytes()))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                wanted |= {place for place in self._running if place[0] == file}
+                unreadable.add(file)
+                if file not in self._unreadable:
+                    _log.warning(
+                        "the kubeconfig of a management cluster can't be read", kubeconfig=str(file), error=str(error)
+                    )
+        self._unreadable = unreadable
         await self._stop([place for place in self._running if place not in wanted])
         for file, content in wanted - self._running.keys():
             work = self._manage(file, content)
@@ -98,7 +109,10 @@ class NodeManagers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _make(self) -> None:
-        problem = await self._make_images()
+        try:
+            problem = await self._make_images()
+        except OSError as error:
+            problem = f"the images of management clusters can't be made: {error}"
         staged = self._home.images_made.with_suffix(".new")
         with suppress(FileNotFoundError):  # the last management cluster was deleted
             staged.write_text(problem)
