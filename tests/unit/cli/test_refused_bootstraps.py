@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Exit, Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.management import creating
@@ -65,6 +66,29 @@ def test_failed_bootstrap_exits_as_its_process_did(
     with pytest.raises(Failure, match=r": the reason$") as failed:
         asyncio.run(bootstrap._espalier("up"))
     assert failed.value.exit is expected
+
+
+@pytest.mark.parametrize(("has_bootstrap", "words"), [(True, "--nodes: found real"), (False, "already exists")])
+def test_simulated_bootstrap_gets_no_real_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_bootstrap: bool, words: str
+) -> None:
+    """Whoever repeats the command with another flag would have simulated machines managed as real nodes."""
+    monkeypatch.setenv("ESPALIER_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    home = Home(tmp_path).of_management_cluster("oak")
+    home.clusters.mkdir(parents=True)
+    home.want_bootstrap(wanted=has_bootstrap)
+    started: list[tuple[str, ...]] = []
+
+    async def start(_bootstrap: LocalBootstrap, *arguments: str) -> None:
+        started.append(arguments)
+
+    monkeypatch.setattr(LocalBootstrap, "_espalier", start)
+    cluster: Any = SimpleNamespace(name="oak", namespace="default")
+    made = creating._bootstrap(cluster, flags.Connection(), Nodes(is_real=True), None, dry_run=False)
+    _, (wrong,) = asyncio.run(made)
+    assert words in wrong
+    assert not any("real" in arguments for arguments in started)
 
 
 def test_bootstrap_without_a_record_creates_nothing() -> None:

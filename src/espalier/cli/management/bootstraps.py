@@ -88,6 +88,11 @@ class Nodes:
     """The range of real nodes; empty for the usual one."""
 
 
+def has_simulated_machines(home: Home) -> bool:
+    """True if a local environment was begun with simulated machines: it can't get real nodes."""
+    return not home.components.exists() and (home.database.exists() or home.clusters.exists())
+
+
 class LocalBootstrap:
     """A background process of this machine, with its machines. These stay with it when the bootstrap goes."""
 
@@ -95,7 +100,7 @@ class LocalBootstrap:
         self.home = home
         self.flag = ""
         self._nodes = nodes
-        self.has_real_nodes = nodes.is_real or home.components.exists()
+        self.has_real_nodes = home.components.exists() or (nodes.is_real and not has_simulated_machines(home))
 
     @property
     def title(self) -> str:

@@ -28,7 +28,14 @@ from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, components, git_ops, self_managed
-from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, Nodes, client_of
+from espalier.cli.management.bootstraps import (
+    Bootstrap,
+    GivenBootstrap,
+    LocalBootstrap,
+    Nodes,
+    client_of,
+    has_simulated_machines,
+)
 from espalier.cli.management.git_ops import GitOps
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.design.provider import Providers
@@ -183,7 +190,7 @@ async def _bootstrap(
     bootstrap = LocalBootstrap(home, nodes)
     if home.bootstrap.exists():
         if home.has_bootstrap():
-            return bootstrap, []
+            return bootstrap, _other_machines(key, nodes, home)
         if not dry_run:
             await bootstrap.resume()
         return bootstrap, [await _in_use(key, flag, home)]
@@ -196,6 +203,16 @@ async def _bootstrap(
             "ESPALIER_HOME to a folder on another disk"
         )
     return bootstrap, wrong
+
+
+def _other_machines(key: Key, nodes: Nodes, home: Home) -> list[str]:
+    """Reasons against going on with an interrupted creation: its machines are of another kind."""
+    if not nodes.is_real or not has_simulated_machines(home):
+        return []
+    return [
+        f"--nodes: found real, but the creation of cluster {key} was begun with simulated machines in {home.root}: "
+        f"omit the flag to go on, or delete them first with `espalier delete cluster {key.name}`"
+    ]
 
 
 async def _check_is_new(bootstrap: Bootstrap, key: Key) -> None:
