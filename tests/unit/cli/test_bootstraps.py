@@ -52,6 +52,19 @@ async def test_environment_of_real_nodes_gets_a_kubeconfig(home: Home) -> None:
     assert "real nodes" in bootstrap.left()[0]
 
 
+async def test_new_kubeconfig_replaces_the_former_at_once(home: Home) -> None:
+    """The environment reads it at any time, and what a full disk leaves of it must be no file without a context."""
+    REAL.write(home.components)
+    bootstrap = GivenBootstrap(home.kubeconfig, home)
+    await bootstrap.start()
+    home.images_made.write_text("")
+    await bootstrap.reach_machines(KEY, b"first")
+    with home.kubeconfig_of_manager(*KEY).open("rb") as former:
+        await bootstrap.reach_machines(KEY, b"second")
+        assert former.read() == b"first"
+    assert sorted(path.name for path in home.managers.iterdir()) == ["default.oak.kubeconfig", "images"]
+
+
 async def test_images_that_can_not_be_made_are_said(home: Home) -> None:
     REAL.write(home.components)
     bootstrap = GivenBootstrap(home.kubeconfig, home)

@@ -297,7 +297,10 @@ async def _give_kubeconfig(home: Home, key: Key, content: bytes) -> None:
     Raises `Failure` if they can't be made.
     """
     home.managers.mkdir(mode=0o700, exist_ok=True)
-    lifecycle.write_private(home.kubeconfig_of_manager(*key), content)
+    file = home.kubeconfig_of_manager(*key)
+    staged = file.with_name(f".{file.name}.new")
+    lifecycle.write_private(staged, content)
+    staged.replace(file)
     while True:
         try:
             problem = home.images_made.read_text()
