@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.version_matrix import DEFAULT_ROW
+from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.local import up
+from espalier.releases import Releases
 
 
 def test_programs_do_not_hold_pipe_of_waiting_command() -> None:
@@ -66,3 +70,27 @@ def test_a_local_environment_shows_its_example(tmp_path: Path, capsys: pytest.Ca
     shown = "".join(capsys.readouterr())
     assert f"export KUBECONFIG={tmp_path}/kubeconfig\n" in shown
     assert "kubectl apply -f " in shown
+
+
+def started(home: Home) -> None:
+    """The choice of an environment with simulated machines, which is not entered."""
+    simulated = up.SimulatedNodes(0.1, DEFAULT_ROW)
+    up._environment(home, up.Nodes.SIMULATED, up.RealNodes("", FrontEnd.ANNOTATIONS), 0, simulated, Releases.load())
+
+
+def test_simulated_machines_get_no_real_components(tmp_path: Path) -> None:
+    """The environment had real nodes before: commands tell by this file whether it has them."""
+    home = Home(tmp_path)
+    home.components.write_text("{}")
+    started(home)
+    assert not home.components.exists()
+
+
+def test_bootstrap_of_real_nodes_is_not_simulated(tmp_path: Path) -> None:
+    """Also before it has its first node."""
+    home = Home(tmp_path)
+    home.components.write_text("{}")
+    home.want_bootstrap(wanted=True)
+    with pytest.raises(Failure, match="up --nodes real"):
+        started(home)
+    assert home.components.exists()

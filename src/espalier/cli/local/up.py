@@ -251,7 +251,13 @@ def _environment(
             "`espalier up --nodes real`, or remove it with `espalier down --delete-data`"
         )
     if home.bootstrap.exists():
+        if home.components.exists():
+            raise Failure(
+                f"the management cluster in {home.root} has real nodes: resume it with `espalier up --nodes real`, or "
+                "remove it with `espalier down --delete-data`"
+            )
         return simulated_self_managed(home, port=port, boot_seconds=simulated.boot_seconds, releases=releases)
+    home.components.unlink(missing_ok=True)  # of real nodes before: what reads them takes these machines for such
     version = f"v{KUBERNETES[simulated.kubernetes].patch}"
     boot_seconds = simulated.boot_seconds
     return SimulatedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases, version=version)
