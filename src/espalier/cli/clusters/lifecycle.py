@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig
@@ -19,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError
 from espalier.cli.clusters import chosen_release, documents, from_git, kubeconfig, other_kinds, waiting
-from espalier.cli.kit import connection, flags, output, shown_commands
+from espalier.cli.kit import connection, flags, output, questions, shown_commands
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.progress import Progress
 from espalier.kube.client import Client
@@ -137,7 +133,7 @@ async def push(
             if dry_run != "server" and not by_git:
                 await from_git.check_change(client, existing)
             tree["metadata"]["uid"] = existing.metadata.uid  # what follows was decided for this one: a precondition
-        moves = existing is not None and await _moves(tree, existing, own, move_release)
+        moves = existing is not None and _moves(tree, existing, own, move_release)
         commit = await _commit(client, existing, key, [body for _, body in prepared]) if by_git else None
         with Progress() as progress:
             if existing is None:
@@ -284,7 +280,7 @@ async def _check_deletable(client: Client, key: Key, *, dry_run: bool) -> None:
         await preflight.check_deletable(client, key)
 
 
-async def _moves(tree: Tree, existing: Object, own: str, confirmed: bool | None) -> bool:
+def _moves(tree: Tree, existing: Object, own: str, confirmed: bool | None) -> bool:
     """True if a cluster moves to the release of this program. Raises `Usage` if there is no terminal to ask on."""
     left = chosen_release.left_behind_by_move(tree, existing, own)
     if not left:
@@ -292,12 +288,12 @@ async def _moves(tree: Tree, existing: Object, own: str, confirmed: bool | None)
     if confirmed is not None:
         return confirmed
     what = f"cluster {existing.key} has {left}, and would be moved to release {own}, which may replace its machines"
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not questions.are_possible():
         raise Usage(
             f"{what} (`espalier plan -f FILE --move-release` says which): give --move-release to have that, or "
             "--keep-release to change only what the manifest says"
         )
-    return await asyncio.to_thread(click.confirm, f"{what}. Move it? (no: it keeps its release)", err=True)
+    return questions.confirmed(f"{what}. Move it? (no: it keeps its release)")
 
 
 def absent(key: Key) -> Failure:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,7 +13,7 @@ from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.cli.clusters import rollouts
 from espalier.cli.clusters.rollouts import Target, Undo
-from espalier.cli.kit import connection, flags
+from espalier.cli.kit import connection, flags, questions
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.connection import Connected
 from espalier.cli.kit.failures import Usage
@@ -138,7 +136,7 @@ async def undo(*, choice: Choice, connect: flags.Connection, replace_machines: b
     async with connection.connect(connect) as connected:
         owner, chosen = await choice.read(connected)
         undone = [await rollouts.undo_of(connected.client, owner, target) for target in chosen]
-        if not replace_machines and not await _is_wanted(undone, choice.name):
+        if not replace_machines and not _is_wanted(undone, choice.name):
             return
         with Progress() as progress:
             for each in undone:
@@ -152,19 +150,19 @@ def _again(undone: Undo) -> str:
     return f"{counted(undone.again, 'new machine')} {'is' if undone.again == 1 else 'are'} replaced again"
 
 
-async def _is_wanted(undone: Sequence[Undo], name: str) -> bool:
+def _is_wanted(undone: Sequence[Undo], name: str) -> bool:
     """True if machines may be replaced again, and if none would be. Raises `Usage` without a terminal to ask on."""
     effects = [f"{each.target.title}: {_again(each)}" for each in undone if each.again]
     if not effects:
         return True
     what = f"{'; '.join(effects)} if the restart is taken back"
     groups = " ".join(dict.fromkeys(each.target.group for each in undone if each.again))
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not questions.are_possible():
         raise Usage(
             f"{what}: give --replace-machines to have that, or keep all machines as they are with "
             f"`espalier rollout pause {name} {groups}`"
         )
-    return await asyncio.to_thread(click.confirm, f"{what}. Take it back?", err=True)
+    return questions.confirmed(f"{what}. Take it back?")
 
 
 async def _each(

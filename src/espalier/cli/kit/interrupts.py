@@ -42,6 +42,19 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+@contextmanager
+def raised_at_once() -> Iterator[None]:
+    """Within the block, which blocks a running loop, signals that end a command raise `KeyboardInterrupt`: the loop
+    would handle them after it.
+    """
+    before = {number: signal.signal(number, _interrupt) for number in ending()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def cancel_current_task() -> None:
     """Have the same signals cancel this task of the running loop, once: a shell and the kernel both send SIGHUP, and
     the second one is not to break off what the first one began."""
