@@ -21,7 +21,7 @@ from espalier.api.flux import KUSTOMIZATION
 from espalier.api.resource import Key
 from espalier.cli import main as cli
 from espalier.cli.clusters import rollouts
-from espalier.cli.kit import connection
+from espalier.cli.kit import connection, questions
 from espalier.cli.kit.connection import Connected
 from espalier.cli.kit.failures import Failure, Overdue, Usage
 from espalier.cli.kit.progress import Progress
@@ -163,7 +163,8 @@ async def half_restarted(site: Site, monkeypatch: pytest.MonkeyPatch, group: str
         of_set = {"clusterName": "garden", "selector": {"matchLabels": WORKERS}, "template": {"spec": spec}}
         labels = WORKERS
         await site.add(MachineSet.resource, "old", WORKERS, of_set | {"replicas": old})
-    created = (await site.client.get(Machine.resource, "md-1", SYSTEM_NAMESPACE)).metadata.creation_timestamp
+    youngest = (MachineSet.resource, "old") if group else (Machine.resource, "md-1")
+    created = (await site.client.get(*youngest, SYSTEM_NAMESPACE)).metadata.creation_timestamp
     made = conditions.parse_timestamp(created or "")
     assert made is not None
     after = made + timedelta(seconds=1)
@@ -229,6 +230,35 @@ def test_undo_that_replaces_machines_is_confirmed(
         assert (code, taken_back) == (2, [])
         assert "worker node group md-0: 1 new machine is replaced again if the restart is taken back" in err
         assert "`espalier rollout pause garden md-0`" in err
+
+
+def test_undo_is_judged_again_after_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the user thinks, the rollout goes on."""
+
+    @asynccontextmanager
+    async def connect(_flags: object) -> AsyncIterator[Connected]:
+        site = await Site.made()
+        await half_restarted(site, monkeypatch, "md-0", old=1, new=1)
+        yield Connected(site.client, "default")
+
+    async def too_late(*_: object) -> rollouts.Undo:
+        raise Failure("Cluster API would go on")
+
+    def confirmed(_question: str) -> bool:
+        monkeypatch.setattr(rollouts, "undo_of", too_late)
+        return True
+
+    async def undo(_client: Client, target: rollouts.Target) -> None:
+        raise AssertionError(target)
+
+    monkeypatch.setattr(connection, "connect", connect)
+    monkeypatch.setattr(questions, "are_possible", lambda: True)
+    monkeypatch.setattr(questions, "confirmed", confirmed)
+    monkeypatch.setattr(rollouts, "undo", undo)
+    assert cli.run(["rollout", "undo", "garden", "md-0"]) == 1
+    assert "Cluster API would go on" in capsys.readouterr().err
 
 
 async def outdated(site: Site) -> None:

@@ -136,8 +136,11 @@ async def undo(*, choice: Choice, connect: flags.Connection, replace_machines: b
     async with connection.connect(connect) as connected:
         owner, chosen = await choice.read(connected)
         undone = [await rollouts.undo_of(connected.client, owner, target) for target in chosen]
-        if not replace_machines and not _is_wanted(undone, choice.name):
-            return
+        if not replace_machines:
+            if not _is_wanted(undone, choice.name):
+                return
+            # The rollout went on while somebody thought about it.
+            undone = [await rollouts.undo_of(connected.client, owner, target) for target in chosen]
         with Progress() as progress:
             for each in undone:
                 await rollouts.undo(connected.client, each.target)
