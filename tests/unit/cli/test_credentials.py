@@ -191,3 +191,19 @@ def test_the_certificate_of_a_mirror_comes_from_a_file(tmp_path: Path, monkeypat
     monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(tmp_path / "nothing"))
     with pytest.raises(Failure, match=r"EKSA_REGISTRY_MIRROR_CA names \S+/nothing, which can't be used"):
         documents.examined([str(manifest)])
+
+
+def test_refusal_after_a_namespace_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command has its exit code, and says what is there."""
+
+    async def main() -> None:
+        running = new_server()
+        await running.start()
+        spaces: list[Tree] = [{"metadata": {"name": name}} for name in ("moors", "meadows")]
+        refused: Tree = {"metadata": {"name": "a", "namespace": "moors"}, "data": {"a/b": "no key"}}
+        prepared = [*((NAMESPACE, space) for space in spaces), (CONFIG_MAP, refused)]
+        with pytest.raises(Invalid, match="a/b"):
+            await apply_all(client_of(running), prepared, dry_run=False)
+
+    asyncio.run(main())
+    assert capsys.readouterr().err == "namespace moors, meadows was created, and nothing else\n"

@@ -24,7 +24,7 @@ from espalier.api.resource import Key, Resource
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli.clusters import mirror_authority, other_kinds
-from espalier.cli.kit import flags
+from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import Providers
@@ -443,7 +443,7 @@ async def _tried(
     client: Client, prepared: Sequence[tuple[Resource, Tree]], absent: Collection[str], *, dry_run: bool
 ) -> list[Object]:
     """The objects as the server would store them, after the Namespaces that were `absent` are written; in a dry run,
-    those within them as they are. Raises the errors of the server, and says which Namespaces stay."""
+    those within them as they are. Raises the errors of the server, after it printed which Namespaces stay."""
     within = [tree["metadata"].get("namespace") in absent for _, tree in prepared]
     tried: dict[int, Object] = {}
     for at, (resource, tree) in enumerate(prepared):
@@ -452,15 +452,19 @@ async def _tried(
         elif dry_run:
             tried[at] = Object(to_bytes(tree))
     if absent and not dry_run:
-        for resource, tree in prepared:
-            if resource == NAMESPACE and tree["metadata"]["name"] in absent:
-                await _send(client, resource, tree, dry_run=False)
+        created: list[str] = []
         try:
+            for resource, tree in prepared:
+                if resource == NAMESPACE and tree["metadata"]["name"] in absent:
+                    await _send(client, resource, tree, dry_run=False)
+                    created.append(tree["metadata"]["name"])
             for at, (resource, tree) in enumerate(prepared):
                 if within[at]:
                     tried[at] = await _send(client, resource, tree, dry_run=True)
-        except KubeError as error:
-            raise Failure(f"{error}\nnamespace {', '.join(absent)} was created, and nothing else") from error
+        except KubeError:
+            if created:
+                output.say_wrapped(f"namespace {', '.join(created)} was created, and nothing else", stderr=True)
+            raise
     return [tried[at] for at in range(len(prepared))]
 
 
