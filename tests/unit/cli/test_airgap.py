@@ -304,6 +304,17 @@ async def test_mirror_of_one_platform_is_good(site: Site) -> None:
     assert (await site.check()).failed == {}
 
 
+async def test_mirror_without_a_platform_is_refused(site: Site) -> None:
+    """It has the index, and nothing that a node could run."""
+    await site.download()
+    await site.upload()
+    for part in json.loads(site.source.manifests["c", "v1"][0])["manifests"]:
+        del site.mirror.manifests["mirror/c", part["digest"]]
+    checked = await site.check()
+    assert list(checked.failed) == [f"{SOURCE}/c:v1"]
+    assert "has no platform of index sha256:" in checked.failed[f"{SOURCE}/c:v1"]
+
+
 async def test_wrong_size_of_a_blob_is_refused(site: Site) -> None:
     index = json.loads(site.source.manifests["c", "v1"][0])
     manifest = json.loads(site.source.manifests["c", index["manifests"][0]["digest"]][0])
@@ -417,6 +428,17 @@ async def test_an_answer_ends_a_row_of_failures(site: Site) -> None:
         with pytest.raises(RegistryError, match="5 attempts"):
             await registry.manifest("c", "v1")
         await registry.manifest("c", "v1")
+
+
+async def test_a_refusal_ends_a_row_of_failures(site: Site) -> None:
+    """It is an answer, too."""
+    registry = site.registry(site.source.host)
+    for _ in range(LOST):
+        site.source.failing = {"GET": 5}
+        with pytest.raises(RegistryError, match="5 attempts"):
+            await registry.manifest("c", "v1")
+        with pytest.raises(RegistryError, match="404"):
+            await registry.manifest("absent", "v1")
 
 
 async def test_a_silent_registry_is_told_of_early(site: Site) -> None:

@@ -124,10 +124,14 @@ async def check(
     entries = layout.names() if layout is not None else {}
 
     async def inspect(registry: Registry, repository: str, manifest: Manifest) -> None:
-        """Read the manifests of an image. A mirror may lack those of some platforms."""
-        for part in manifest.parts[0]:
+        """Read the manifests of an image. A mirror may lack those of some platforms, not of all."""
+        named, present = manifest.parts[0], 0
+        for part in named:
             if await registry.digest(repository, part.digest) is not None:
+                present += 1
                 await inspect(registry, repository, await _part(registry, repository, part))
+        if named and not present:
+            raise RegistryError(f"{repository} has no platform of index {manifest.digest}: no node could run it")
 
     async def compare(image: WantedImage, _copied: Copied) -> bool:
         target = mirror.place(image.reference) if mirror is not None else image.reference

@@ -413,6 +413,9 @@ class HttpRegistry:
                 answer = await ask()
                 self._is_away, self._failures = False, 0
                 return answer
+            except RegistryError:  # an answer, too
+                self._is_away, self._failures = False, 0
+                raise
             except _Again as error:
                 problem, after = str(error), error.after
             except _REDIRECTED as error:  # it would be the same again
