@@ -26,14 +26,19 @@ from espalier.api.eksa.group import (
     SYSTEM_NAMESPACE,
 )
 from espalier.api.eksa.reasons import Reason
+from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.cli.clusters.planning import PlanRequest
 from espalier.cli.local.environment.management import make_record
 from espalier.clusters import rbac
 from espalier.clusters.design import names
+from espalier.clusters.design.gate import Isolation
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
+from espalier.kube.objects import to_bytes
 from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from tests.support.environments.cluster_lives import journey
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
@@ -513,3 +518,22 @@ def test_clusters_share_a_datacenter_until_the_last(paused: bool) -> None:
 async def owners_of(env: ManagedEnvironment, datacenter: str) -> list[str]:
     found = await env.client.get(DockerDatacenterConfig.resource, datacenter, "default")
     return [owner.name for owner in found.metadata.owner_references]
+
+
+def test_plan_judges_a_cluster_beside_its_new_record() -> None:
+    """A manifest with both: later Clusters see the earlier ones, so the release that the record would have counts."""
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(eksaVersion="v0.25.0", kubernetesVersion="1.34")
+        await env.until_ready()
+        await without_webhooks(env)
+        patch = {"spec": {"eksaVersion": "v0.25.0"}}
+        await env.client.patch(Cluster.resource, "laptop", "default", patch=patch, type=PatchType.MERGE)
+        stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        garden = {**record(GARDEN), "spec": stored.tree["spec"] | {"eksaVersion": "v0.26.0"}}
+        manifest = [*read_manifests(to_bytes(record()), source="a"), *read_manifests(to_bytes(garden), source="b")]
+        request = PlanRequest(PROVIDERS, manifest, "", Isolation.LAYERS, None)
+        planned = await request.of_manifest(env.client, "default")
+        assert [plan.now.refusals for plan in planned] == [(), ()]
+
+    journey(tell)

@@ -63,6 +63,7 @@ class PlanRequest:
         self._notices: tuple[str, ...] = ()
         self._ending: tuple[str, ...] = ()
         self._observed: list[Object] = []
+        self._changed: list[Object] = []
 
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
         """Each Cluster of the manifest with the objects that it links; later Clusters see the earlier ones."""
@@ -85,6 +86,8 @@ class PlanRequest:
             preview = previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))
             refused = preflight.refusals(self._providers, *self._once_more(), tree, others, given)
             planned.append(Planned(_refused(preview, refused)))
+            if (changed := previews.live(tree)) is not None:
+                self._changed.append(changed)
         return self._noticed(planned)
 
     def _upgrade(self, existing: Object | None, tree: Tree, own: str) -> None:
@@ -191,10 +194,14 @@ class PlanRequest:
         return previews, observed.objects
 
     def _once_more(self) -> tuple[Snapshot, ClusterObserver]:
-        """The objects that were read, for another judgement: a plan changes its snapshot."""
+        """The objects that were read, with earlier Clusters as planned, for another judgement: a plan changes its
+        snapshot.
+        """
         snapshot = Snapshot()
         observer = ClusterObserver(snapshot, providers=self._providers, isolation=self._isolation)
         snapshot.fill(self._observed)
+        for cluster in self._changed:
+            snapshot.put(cluster)
         return snapshot, observer
 
     def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
