@@ -34,9 +34,11 @@ PATIENCE = 600.0
 """Seconds within which the next Cluster API reports on everything."""
 ITS_OWN = {
     ("KubeadmControlPlane", "cluster-api-kubeadm-control-plane", "status"),
-    *((kind, "cluster-api-core", "status") for kind in ("Cluster", "MachineDeployment", "MachineSet")),
+    ("Machine", "cluster-api-kubeadm-control-plane", "status"),
+    *((kind, "cluster-api-core", "status") for kind in ("Cluster", "Machine", "MachineDeployment", "MachineSet")),
 }
-"""Kind, writer and subresource of what Cluster API 1.14 writes to settled clusters: it reports `status.versions`."""
+"""Kind, writer and subresource of what Cluster API 1.14 writes to settled clusters: it reports `status.versions`, and
+that Machines whose kubelets are named by their builds are not up to date."""
 
 DEFINITIONS = [f"{kind.plural}.{kind.group}" for kind in KINDS]
 State = dict[tuple[str, str], Object]

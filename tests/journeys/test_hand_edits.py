@@ -38,6 +38,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
+from espalier.shoots.control_plane.accounts import MACHINE_CONTROLLER_MANAGER, SHOOT_ROLES
 from espalier.shoots.gardenlet import names as of_gardenlet
 from espalier.shoots.secrets import names as secret_names
 from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
@@ -86,6 +87,7 @@ LEASES = Target(core.LEASE, None, names.SEED_LEASES, is_in_seeds=False)
 WORKER, INFRASTRUCTURE = Target(Worker.resource, namespace=ID), Target(Infrastructure.resource, namespace=ID)
 ETCD, CLUSTER, SPACE = Target(Etcd.resource, "etcd-main", ID), Target(Cluster.resource, ID), Target(core.NAMESPACE, ID)
 CREDENTIALS = Target(core.SECRET, secret_names.CLOUD_PROVIDER, ID)
+ACCOUNT = Target(core.SERVICE_ACCOUNT, MACHINE_CONTROLLER_MANAGER, ID)
 
 ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (keys.OPERATION, (SHOOT, WORKER, INFRASTRUCTURE), OPERATIONS),
@@ -109,6 +111,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (of_gardenlet.CREDENTIALS_OF, (CREDENTIALS,), TEXTS),
     (of_gardenlet.RENDERED, (ETCD, INFRASTRUCTURE, CLUSTER, CREDENTIALS), TEXTS),
     (of_gardenlet.SHOOT_UID, (SPACE, CLUSTER), TEXTS),
+    (SHOOT_ROLES, (ACCOUNT,), TEXTS),
     (move_times.KEY, (LEASES,), (*TEXTS, "{}", "[]", '{"validity": 1e9}')),
 ]
 

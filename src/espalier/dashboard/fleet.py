@@ -172,13 +172,10 @@ def _serves_this_api(status: ClusterStatus) -> bool:
     return control_plane is not None and control_plane.reason == Satisfied.SERVES_THIS_API
 
 
-_SPELLINGS = {"VSphere": "vSphere"}
-
-
 def provider_of(spec: ClusterSpec) -> str:
-    """The infrastructure, as the kind of its datacenter config begins."""
+    """The infrastructure, as the kind of its datacenter config begins. A kind has a capital that the name may lack."""
     kind = spec.datacenter_ref.kind.removesuffix("DatacenterConfig") if spec.datacenter_ref is not None else ""
-    return _SPELLINGS.get(kind, kind)
+    return kind[:1].lower() + kind[1:] if kind[:2].isupper() else kind
 
 
 def manager_of(object_: Object) -> str | None:

@@ -104,6 +104,10 @@ class RealClusterApi(ManagedClusters):
     folder: Path
     images: BrokenImages
 
+    def kubelet(self, version: str) -> str:
+        """The name of the build, as kubelets of EKS Distro report it."""
+        return build(version)
+
     @property
     def written(self) -> list[Request]:
         apart = ("/leases", "/events", "/selfsubject")

@@ -126,6 +126,10 @@ class ManagedClusters:
         workload = await self.workload(key)
         return [node.tree for node in (await workload.list(NODE)).items]
 
+    def kubelet(self, version: str) -> str:
+        """The version that kubelets of a Machine's version report."""
+        return version
+
     async def versions(self, key: Key = GARDEN) -> list[str]:
         """The kubelet versions of all nodes."""
         return sorted(node["status"]["nodeInfo"]["kubeletVersion"] for node in await self.nodes(key))

@@ -89,7 +89,7 @@ async def lives(env: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1
     cluster = await env.until_ready(key)
     assert {one.status for one in cluster.status.conditions} == {"True"}
     assert cluster.status.phase == "Running"
-    assert await env.versions(key) == [KUBERNETES["1.35"]] * 3
+    assert await env.versions(key) == [env.kubelet(KUBERNETES["1.35"])] * 3
     await rate_limits(env, key.name)
 
     for count in counts:
@@ -101,7 +101,7 @@ async def lives(env: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1
     await env.change(key, kubernetesVersion="1.36")
     await env.until_ready(key)
     await env.until_machines_rest(key.name)
-    assert await env.versions(key) == [KUBERNETES["1.36"]] * (1 + counts[-1])
+    assert await env.versions(key) == [env.kubelet(KUBERNETES["1.36"])] * (1 + counts[-1])
     after = await env.machine_names(key.name)
     assert not set().union(*before.values()) & set().union(*after.values()), "all machines are others"
     await rate_limits(env, key.name)
@@ -150,7 +150,7 @@ async def can_not_go_back(env: ManagedClusters, key: Key) -> None:
     with pytest.raises(ApiError, match=refused):
         await env.change(key, kubernetesVersion="1.35")
     await env.until_ready(key)
-    assert set(await env.versions(key)) == {KUBERNETES["1.36"]}
+    assert set(await env.versions(key)) == {env.kubelet(KUBERNETES["1.36"])}
 
 
 def differs(tree: Tree, **status: object) -> dict[str, object]:
