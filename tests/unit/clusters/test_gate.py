@@ -301,12 +301,6 @@ def test_cluster_without_objects_is_not_adopted() -> None:
     assert not seen(SAME).is_restored_without_objects
 
 
-def test_labelled_cluster_without_mark_is_ours() -> None:
-    """Whoever replaces the Cluster after a take-over removes the mark; `reconciledGeneration` stays."""
-    status = settled(reconciledGeneration=1, childrenReconciledGeneration=1)
-    assert not made(objects=objects(), status=status).is_of_eks_anywhere
-
-
 def test_a_missing_child_is_not_what_was_reconciled() -> None:
     tree = example()[0]
     tree["metadata"]["annotations"] = {metadata_keys.GATE_ANNOTATION: gate.content_hash(as_object(tree), [])}

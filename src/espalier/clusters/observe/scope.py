@@ -353,15 +353,12 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_of_eks_anywhere(self) -> bool:
-        """True if EKS Anywhere reconciled the cluster, and nobody has taken it over. Labels are ours: they stay when
-        somebody replaces a Cluster without the annotations.
-        """
-        made = self.capi_objects.cluster_object
-        is_theirs = (
-            names.cluster_of(made.metadata.labels) is None if made is not None else bool(self.capi_objects.taken)
+        """True if EKS Anywhere reconciled the cluster, and nobody has taken it over."""
+        return (
+            self.status.reconciled_generation > 0
+            and metadata_keys.GATE_ANNOTATION not in self.cluster.metadata.annotations
+            and (self.capi_objects.cluster_object is not None or bool(self.capi_objects.taken))
         )
-        is_marked = metadata_keys.GATE_ANNOTATION in self.cluster.metadata.annotations
-        return self.status.reconciled_generation > 0 and not is_marked and is_theirs
 
     @property
     def is_self_managed(self) -> bool:
