@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,19 +35,8 @@ from espalier.kube.pki import Authority
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
 from tests.support.environments.management import free_port
+from tests.support.gardens import manifests
 from tests.support.waiting import eventually
-
-RESOURCES = (
-    core.NAMESPACE,
-    core.CUSTOM_RESOURCE_DEFINITION,
-    core.SERVICE_ACCOUNT,
-    core.CLUSTER_ROLE,
-    core.CLUSTER_ROLE_BINDING,
-    core.ROLE,
-    core.ROLE_BINDING,
-    core.VALIDATING_WEBHOOK_CONFIGURATION,
-)
-BY_KIND: Mapping[str, Resource] = {one.kind: one for one in RESOURCES}
 
 
 @dataclass(frozen=True)
@@ -76,8 +65,7 @@ class Served:
         return self.kubeconfig(f"system:serviceaccount:{SYSTEM_NAMESPACE}:{name}", "system:serviceaccounts")
 
     async def apply(self, trees: Sequence[Tree]) -> None:
-        for tree in trees:
-            await self.client.apply(BY_KIND[tree["kind"]], tree, field_manager="kubectl")
+        await manifests.apply(self.client, trees)
 
 
 @asynccontextmanager

@@ -86,6 +86,17 @@ def wished(**spec: object) -> list[Tree]:
     return trees
 
 
+async def lose_record(cluster: Client, *, remains: bool) -> None:
+    """Delete the record while no webhook refuses that; without `remains`, its finalizers go, too."""
+    for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+        await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
+    name, namespace = MANAGEMENT.name, MANAGEMENT.namespace
+    await cluster.delete(Cluster.resource, name, namespace)
+    if not remains:
+        patch: Tree = {"metadata": {"finalizers": None}}
+        await cluster.patch(Cluster.resource, name, namespace, patch=patch, type=PatchType.MERGE)
+
+
 async def kubelets(cluster: Client) -> list[str]:
     nodes = (await cluster.list(NODE)).items
     return sorted(str(one.tree["status"]["nodeInfo"]["kubeletVersion"])[:5] for one in nodes)
@@ -332,13 +343,7 @@ def test_no_record_of_git_is_made_anew(monkeypatch: pytest.MonkeyPatch, *, remai
         async with created(simulation) as (env, cluster):
             given_to_commands(monkeypatch, env)
             await put_under_git(cluster)
-            for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
-                await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
-            name, namespace = MANAGEMENT.name, MANAGEMENT.namespace
-            await cluster.delete(Cluster.resource, name, namespace)
-            if not remains:
-                patch: Tree = {"metadata": {"finalizers": None}}
-                await cluster.patch(Cluster.resource, name, namespace, patch=patch, type=PatchType.MERGE)
+            await lose_record(cluster, remains=remains)
             parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
             words = "set spec.suspend" if remains else "give the command without the flag first"
             with pytest.raises(Failure, match=words):
@@ -360,13 +365,7 @@ def test_a_record_made_anew_leaves_no_cluster_behind(monkeypatch: pytest.MonkeyP
             trees = manifest(WORKLOAD, managed_by=MANAGEMENT.name)
             trees[-1]["spec"] |= {"eksaVersion": "v0.24.2", "kubernetesVersion": "1.34"}
             await applied(cluster, trees)
-            for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
-                await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
-            name, namespace = MANAGEMENT.name, MANAGEMENT.namespace
-            await cluster.delete(Cluster.resource, name, namespace)
-            if not remains:
-                patch: Tree = {"metadata": {"finalizers": None}}
-                await cluster.patch(Cluster.resource, name, namespace, patch=patch, type=PatchType.MERGE)
+            await lose_record(cluster, remains=remains)
             monkeypatch.setattr(chosen_release, "own_version", lambda: "v0.27.0")
             parsed = [*read_manifests(yaml.safe_dump_all(wished(eksaVersion="v0.27.0")).encode(), source="manifest")]
             with pytest.raises(Failure, match=r"management can't be upgraded: .*default/garden"):

@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import names
@@ -52,21 +51,10 @@ from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 from tests.support.environments.gardener import real_garden, start_controllers, why_no_gardener
 from tests.support.environments.management import free_port
-from tests.support.gardens import extension_program, garden_program
+from tests.support.gardens import extension_program, garden_program, manifests
 from tests.support.gardens.real_shoots import RealShoot
 from tests.support.waiting import eventually
 
-RESOURCES = (
-    core.NAMESPACE,
-    core.CUSTOM_RESOURCE_DEFINITION,
-    core.SERVICE_ACCOUNT,
-    core.CLUSTER_ROLE,
-    core.CLUSTER_ROLE_BINDING,
-    core.ROLE,
-    core.ROLE_BINDING,
-    core.VALIDATING_WEBHOOK_CONFIGURATION,
-)
-BY_KIND = {one.kind: one for one in RESOURCES}
 ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1"
 SILENT = ("--no-leader-elect", "--health-address", "0", "--metrics-address", "0", "--log-level", "warning")
@@ -108,8 +96,7 @@ class ProcessGarden(Garden):
     async def start(self, projects: Sequence[str] = ()) -> None:
         """See `Garden`."""
         url = f"https://{self._webhooks_at}"
-        for tree in garden_manifests.of_garden(url, beside_gardener=self.is_gardener):
-            await self.client.apply(BY_KIND[tree["kind"]], tree, field_manager="kubectl")
+        await manifests.apply(self.client, garden_manifests.of_garden(url, beside_gardener=self.is_gardener))
         self.run_garden()
         await self.make_offer(projects)
         self._tasks.append(asyncio.create_task(self.machines.run(), name="machines"))

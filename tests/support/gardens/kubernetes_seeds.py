@@ -36,18 +36,9 @@ from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
 from tests.support.environments.control_plane import ControlPlane, real_control_plane
+from tests.support.gardens import manifests
 from tests.support.waiting import eventually
 
-INSTALLED = (
-    core.NAMESPACE,
-    core.CUSTOM_RESOURCE_DEFINITION,
-    core.SERVICE_ACCOUNT,
-    core.CLUSTER_ROLE,
-    core.CLUSTER_ROLE_BINDING,
-    core.ROLE,
-    core.ROLE_BINDING,
-)
-BY_KIND = {resource.kind: resource for resource in INSTALLED}
 JSON: Mapping[str, str] = {"content-type": "application/json"}
 
 
@@ -148,8 +139,7 @@ class KubernetesSeed(SimulatedSeed):
 
     async def install(self) -> None:
         """See `GardenSeed`: by the manifests, as its gardenlet has no other rights."""
-        for tree in garden_manifests.of_seed():
-            await self.client.apply(BY_KIND[tree["kind"]], tree, field_manager="kubectl")
+        await manifests.apply(self.client, garden_manifests.of_seed())
         for kind in SEED_KINDS:
             await eventually(partial(self.client.list, kind.resource), despite=KubeError, every=0.2)
 

@@ -1,4 +1,4 @@
-"""The way back, until the first change of ours: exactly what the take-over wrote is put back, if it is still there."""
+"""`espalier adopt undo`: what a take-over wrote is put back as it was before, until the first change of ours."""
 
 from __future__ import annotations
 

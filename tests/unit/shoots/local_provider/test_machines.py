@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -50,6 +52,17 @@ async def with_machines(world: World, seed: Seed) -> dict[str, Any]:
     return await seed.until(Worker.resource, "rose", succeeded("Create"))
 
 
+@asynccontextmanager
+async def pool_of(simulation: Simulation) -> AsyncIterator[tuple[World, Seed]]:
+    """A seed with the machines of a pool, while its extensions run."""
+    world = await new_world(simulation, "a")
+    seed = world.seeds["a"]
+    seed.keep_renewing()
+    async with world.extensions("a"):
+        await with_machines(world, seed)
+        yield world, seed
+
+
 async def change(seed: Seed, **pool: Any) -> dict[str, Any]:
     await seed.patch(Worker.resource, "rose", {"spec": {"pools": [{**POOL, **pool}]}})
     await seed.ask(Worker.resource, "rose", "reconcile")
@@ -88,11 +101,7 @@ async def move(world: World, state: Any, crash: Crash | None = None) -> dict[str
 @pytest.mark.soak
 def test_a_pool_is_scaled_and_rolled_within_its_surge() -> None:
     async def story(simulation: Simulation) -> None:
-        world = await new_world(simulation, "a")
-        seed = world.seeds["a"]
-        seed.keep_renewing()
-        async with world.extensions("a"):
-            await with_machines(world, seed)
+        async with pool_of(simulation) as (world, seed):
             first = {machine.name for machine in machines_of(world)}
             await change(seed, minimum=3)
             assert len(machines_of(world)) == 3
@@ -110,11 +119,7 @@ def test_a_pool_is_scaled_and_rolled_within_its_surge() -> None:
 
 def test_a_machine_that_is_lost_is_replaced() -> None:
     async def story(simulation: Simulation) -> None:
-        world = await new_world(simulation, "a")
-        seed = world.seeds["a"]
-        seed.keep_renewing()
-        async with world.extensions("a"):
-            await with_machines(world, seed)
+        async with pool_of(simulation) as (world, _seed):
             lost = machines_of(world)[0]
             await world.cloud.call(
                 CloudRequest(Credentials(ACCOUNT, TOKEN), Delete("VirtualMachine", lost.id), "thief")
@@ -166,11 +171,7 @@ def test_state_of_a_worker_follows_its_machines() -> None:
     """G9: and its names are those of the objects, each kind under its own."""
 
     async def story(simulation: Simulation) -> None:
-        world = await new_world(simulation, "a")
-        seed = world.seeds["a"]
-        seed.keep_renewing()
-        async with world.extensions("a"):
-            await with_machines(world, seed)
+        async with pool_of(simulation) as (_world, seed):
             await seed.patch(MachineDeployment.resource, POOL_NAME, {"spec": {"replicas": 4}})
             await settle(60)
             state = state_in((await seed.get(Worker.resource, "rose")).tree)
@@ -185,11 +186,7 @@ def test_state_is_not_written_once_worker_is_migrated() -> None:
     """Machines go with the shoot's namespace then: a state without them would have others made."""
 
     async def story(simulation: Simulation) -> None:
-        world = await new_world(simulation, "a")
-        seed = world.seeds["a"]
-        seed.keep_renewing()
-        async with world.extensions("a"):
-            await with_machines(world, seed)
+        async with pool_of(simulation) as (world, seed):
             await settle(60)
             calls = len(world.calls)
             await seed.ask(Worker.resource, "rose", "migrate")
@@ -210,12 +207,8 @@ def test_migrated_machines_keep_no_finalizer() -> None:
     """Gardener's machine controller manager is stopped then: what it holds would hold the namespace for ever."""
 
     async def story(simulation: Simulation) -> None:
-        world = await new_world(simulation, "a")
-        seed = world.seeds["a"]
-        seed.keep_renewing()
-        async with world.extensions("a"):
-            await with_machines(world, seed)
-        held = [(kind, name) for kind in KINDS for name in await names_in(seed, kind)]
+        async with pool_of(simulation) as (world, seed):
+            held = [(kind, name) for kind in KINDS for name in await names_in(seed, kind)]
         held.append((SECRET, "cloudprovider"))
         finalizers = {"metadata": {"finalizers": [FINALIZER, GARDENERS_FINALIZER]}}
         for kind, name in held:
@@ -233,11 +226,7 @@ def test_worker_is_deleted_after_its_classes() -> None:
     """Gardener's machine controller manager, which has to let go of them, is stopped as soon as the Worker is gone."""
 
     async def story(simulation: Simulation) -> None:
-        world = await new_world(simulation, "a")
-        seed = world.seeds["a"]
-        seed.keep_renewing()
-        async with world.extensions("a"):
-            await with_machines(world, seed)
+        async with pool_of(simulation) as (_world, seed):
             [name] = await names_in(seed, MachineClass.resource)
             await seed.patch(MachineClass.resource, name, {"metadata": {"finalizers": [GARDENERS_FINALIZER]}})
             await seed.delete(Worker.resource, "rose")
@@ -427,11 +416,7 @@ def test_orphan_is_deleted_later_within_the_lease() -> None:
 @pytest.mark.soak
 def test_machines_of_other_shoots_are_never_touched() -> None:
     async def story(simulation: Simulation) -> None:
-        world = await new_world(simulation, "a")
-        seed = world.seeds["a"]
-        seed.keep_renewing()
-        async with world.extensions("a"):
-            await with_machines(world, seed)
+        async with pool_of(simulation) as (world, _seed):
             network = machines_of(world)[0].network
             other = VirtualMachine(
                 name="other", network=network, size="s", image="i", tags={SHOOT_TAG: "shoot--garden--lily"}
