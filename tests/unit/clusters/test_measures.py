@@ -17,6 +17,7 @@ from espalier.clusters.report import measures
 from espalier.clusters.report.measures import ClusterCollector
 from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.cache import Cache
+from tests.support.objects.adoption_records import adoption_record
 from tests.support.objects.observed_clusters import GARDEN, example, observer
 
 REFERENCE = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachine", "name": "x"}
@@ -111,6 +112,22 @@ def test_a_deleted_machine_has_no_expiry() -> None:
     leaving["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:01Z"
     fleet.put(Machine, leaving)
     assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{ONE}}}"] == 300
+
+
+def test_machines_of_an_adopted_cluster_are_counted() -> None:
+    fleet = Fleet()
+    fleet.put(Cluster, cluster())
+    control_plane = {"version": "v1", "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}, "replicas": 3}
+    theirs = owner("garden", control_plane, readyReplicas=3)
+    theirs["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": "garden"}
+    fleet.put(KubeadmControlPlane, theirs)
+    fleet.put(Machine, machine("a", "1970-01-01T00:03:20Z"))
+    wanted = f'espalier_cluster_machines{{{ONE},state="wanted"}}'
+    assert fleet.series()[wanted] == 0
+    record = adoption_record(GARDEN, (KubeadmControlPlane.resource, "garden"))
+    fleet.observer.adoptions.cache.happened("ADDED", Object(to_bytes(record)))
+    assert fleet.series()[wanted] == 3
+    assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{ONE}}}"] == 200
 
 
 def test_a_changed_cluster_changes_its_series() -> None:

@@ -12,6 +12,7 @@ from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.design import names, release_content
+from espalier.clusters.design.adoption import Adoption
 from espalier.clusters.design.gate import Gate
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from tests.support.objects.made_clusters import kubeconfig, objects
@@ -175,6 +176,20 @@ def test_unlabelled_kubeconfig_needs_a_label() -> None:
         secret["metadata"]["labels"] |= labels
         capi_objects = ClusterAPIObjects(
             objects={capi.Cluster.resource: {"garden": as_object(cluster)}}, secrets=(as_object(secret),)
+        )
+        assert capi_objects.kubeconfig == expected
+
+
+def test_labelled_kubeconfig_of_an_adopted_cluster() -> None:
+    """Its Cluster of Cluster API has no labels: the record says whose it is."""
+    for owner, expected in ((GARDEN, b"apiVersion: v1\nkind: Config\n"), (Key("team-b", "garden"), None)):
+        cluster, secret = next(one for one in objects() if one["kind"] == "Cluster"), kubeconfig()
+        cluster["metadata"]["labels"] = {}
+        secret["metadata"]["labels"] |= names.labels(owner)
+        capi_objects = ClusterAPIObjects(
+            objects={capi.Cluster.resource: {"garden": as_object(cluster)}},
+            secrets=(as_object(secret),),
+            adoption=Adoption(*GARDEN),
         )
         assert capi_objects.kubeconfig == expected
 

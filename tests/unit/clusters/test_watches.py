@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.observe.watches import Watches
@@ -14,6 +16,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
+from tests.support.objects.adoption_records import adoption_record
 from tests.support.objects.observed_clusters import as_object, laptop, naming, observer
 from tests.support.providers.git_repositories import flux
 from tests.support.servers.admission_reviews import SPEC, edited
@@ -88,3 +91,25 @@ def test_git_ops_wakes_those_it_concerns(changed: Tree, expected: set[str]) -> N
 def test_git_ops_that_nobody_shares_wakes_its_users(others: tuple[Tree, ...]) -> None:
     assert woken(flux("fleet", "a"), *CLUSTERS, *others) == {"a/one", "a/far"}
     assert woken(flux("fleet", "default"), *CLUSTERS, *others) == set()
+
+
+def test_upgrade_of_an_adopted_owner_wakes_its_cluster() -> None:
+    """Without a label of Cluster API, an upgrade is known by its controller alone."""
+    plane, system = KubeadmControlPlane.resource, "eksa-system"
+    controller = {"apiVersion": plane.api_version, "kind": plane.kind, "name": "one", "uid": "plane"}
+    upgrade = {
+        "apiVersion": ControlPlaneUpgrade.resource.api_version,
+        "kind": ControlPlaneUpgrade.resource.kind,
+        "metadata": {
+            "name": "one-upgrade",
+            "namespace": system,
+            "uid": "upgrade",
+            "resourceVersion": "1",
+            "ownerReferences": [{**controller, "controller": True}],
+        },
+    }
+    metadata = {"name": "one", "namespace": system, "uid": "plane", "resourceVersion": "1"}
+    theirs = {"apiVersion": plane.api_version, "kind": plane.kind, "metadata": metadata}
+    others = (cluster("one", "a"), theirs)
+    assert woken(upgrade, *others) == set()
+    assert woken(upgrade, *others, adoption_record(Key("a", "one"), (plane, "one"))) == {"a/one"}

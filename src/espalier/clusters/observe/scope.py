@@ -131,7 +131,9 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
             return None
         makers = (made, *self.of(KubeadmControlPlane.resource).values())
         meant_for = names.cluster_of(secret.metadata.labels)
-        is_ours = meant_for is not None and meant_for == names.cluster_of(made.metadata.labels)
+        labelled = names.cluster_of(made.metadata.labels)
+        owner = self.adoption.key if labelled is None and self.adoption is not None else labelled
+        is_ours = meant_for is not None and meant_for == owner
         return (
             kubeconfig.content(secret)
             if is_ours or any(owners.is_owned_by(secret, maker) for maker in makers)

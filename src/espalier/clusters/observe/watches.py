@@ -115,7 +115,7 @@ class Watches:
         for kind in (KubeadmControlPlane.resource, MachineDeployment.resource):
             if controller is not None and controller.kind == kind.kind:
                 owner = self._observer.written[kind].get(Key(upgrade.namespace, controller.name))
-                cluster = names.cluster_of(owner.metadata.labels) if owner is not None else None
+                cluster = self._observer.adoptions.owner_of(kind, owner) if owner is not None else None
                 keys |= {cluster} if cluster is not None else set()
         return keys
 

@@ -110,7 +110,7 @@ class _Owned:
     """The part of a cluster in an object of Cluster API: machines wanted, ready and outdated, or an expiry."""
 
     cluster: Key | None
-    """The Cluster for which it was made; machines have no label that says it."""
+    """The Cluster in its labels; machines have none, nor have objects that were taken over."""
     name: str
     """The Cluster of Cluster API, whose name is that of one Cluster alone."""
     machines: MachineCounts = field(default_factory=MachineCounts)
@@ -153,10 +153,11 @@ class ClusterCollector(Collector):
         self._is_leading = is_leading
         written = observer.written
         self._clusters = _Memory(observer.clusters, _cluster)
-        self._owners = [
-            _Memory(written[KubeadmControlPlane.resource], _control_plane),
-            _Memory(written[MachineDeployment.resource], _deployment),
-        ]
+        self._owners = {
+            KubeadmControlPlane.resource: _Memory(written[KubeadmControlPlane.resource], _control_plane),
+            MachineDeployment.resource: _Memory(written[MachineDeployment.resource], _deployment),
+        }
+        self._adoptions = observer.adoptions
         self._machines = _Memory(observer.machines, _machine)
 
     def collect(self) -> Iterator[Metric]:
@@ -192,10 +193,10 @@ class ClusterCollector(Collector):
     def _add_machines(self, families: dict[str, GaugeMetricFamily], shown: Iterable[Key]) -> None:
         counts, first = {key: MachineCounts() for key in shown}, dict[Key, datetime]()
         by_name: dict[str, Key] = {}
-        for part in (part for memory in self._owners for part in memory.all().values()):
-            if part.cluster in counts:
-                by_name[part.name] = part.cluster
-                counts[part.cluster] += part.machines
+        for cluster, part in self._parts():
+            if cluster in counts:
+                by_name[part.name] = cluster
+                counts[cluster] += part.machines
         for part in self._machines.all().values():
             key = by_name.get(part.name)
             if key is not None and part.expiry is not None:
@@ -205,6 +206,13 @@ class ClusterCollector(Collector):
                 families[MACHINES.name].add_metric([*key, state], number)
         for key, expiry in first.items():
             families[CERTIFICATES.name].add_metric([*key], expiry.timestamp())
+
+    def _parts(self) -> Iterator[tuple[Key, _Owned]]:
+        """Owners of machines, with their Clusters: by labels, or by the record of a cluster that was taken over."""
+        for resource, memory in self._owners.items():
+            for key, part in memory.all().items():
+                claiming = [part.cluster] if part.cluster is not None else self._adoptions.claiming(resource, key.name)
+                yield from ((cluster, part) for cluster in claiming[:1])
 
 
 def _cluster(item: Object) -> _ClusterState:

@@ -23,9 +23,9 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL, up_to_date_replicas
 from espalier.clusterapi.kubernetes_versions import minor_of
-from espalier.clusters.design import names
 from espalier.clusters.design.machine_groups import machine_groups
 from espalier.clusters.observe import references
+from espalier.clusters.observe.adoptions import Adoptions
 from espalier.clusters.observe.observe import with_our_fields
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.report.checks.conclusions import INVALID
@@ -101,6 +101,7 @@ class _Checks:
         )
         self._planes = caches.of(KubeadmControlPlane.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
         self._deployments = caches.of(MachineDeployment.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
+        self._adoptions = Adoptions(caches)
         self._writer = Writer(host.client, {CONFIGS: self._configs})
 
     def controller(self) -> Controller:
@@ -113,6 +114,7 @@ class _Checks:
             return (ALL,)
 
         hardware_controller.watch(self._configs, all_)
+        hardware_controller.watch(self._adoptions.cache, all_)
         hardware_controller.watch(self._hardware, all_, predicate=change_of(_all_but_status))
         hardware_controller.watch(
             self._bmcs, all_, predicate=change_of(lambda bmc: (*_all_but_status(bmc), is_contactable(bmc)))
@@ -232,7 +234,7 @@ class _Checks:
         objects_of_clusters: dict[Key, _ClusterObjects] = {}
         clusters: dict[str, Key] = {}
         for plane in self._planes.list():
-            if (key := names.cluster_of(plane.metadata.labels)) is not None:
+            if (key := self._adoptions.owner_of(KubeadmControlPlane.resource, plane)) is not None:
                 objects_of_clusters[key], clusters[plane.name] = _ClusterObjects(set(), {}, {}), key
         for machine in self._machines.list():
             labels = machine.metadata.labels
@@ -240,13 +242,17 @@ class _Checks:
                 objects_of_clusters[key].machines.add(machine.name)
                 owner = key.name if CONTROL_PLANE_LABEL in labels else labels.get(DEPLOYMENT_NAME_LABEL, "")
                 objects_of_clusters[key].selections.setdefault(owner, set()).update(_selection(machine))
-        for owner_object in (*self._planes.list(), *self._deployments.list()):
-            if (
-                objects_of_cluster := objects_of_clusters.get(names.cluster_of(owner_object.metadata.labels) or ALL)
-            ) is not None:
-                objects_of_cluster.owners[owner_object.name] = _owner(
-                    owner_object, frozenset(objects_of_cluster.selections.get(owner_object.name, ()))
-                )
+        for resource, cache in (
+            (KubeadmControlPlane.resource, self._planes),
+            (MachineDeployment.resource, self._deployments),
+        ):
+            for owner_object in cache.list():
+                key = self._adoptions.owner_of(resource, owner_object)
+                objects_of_cluster = objects_of_clusters.get(key) if key is not None else None
+                if objects_of_cluster is not None:
+                    objects_of_cluster.owners[owner_object.name] = _owner(
+                        owner_object, frozenset(objects_of_cluster.selections.get(owner_object.name, ()))
+                    )
         return objects_of_clusters
 
     def _reserved(self, cluster: eksa.Cluster) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import msgspec
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters.design import names
+from espalier.clusters.observe.adoptions import Adoptions
 from espalier.clusters.observe.observe import with_our_fields
 from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation
 from espalier.clusters.report.checks.configs import Configs, NewEndpoint, OfMachines, Use, versions_of
@@ -64,12 +64,14 @@ def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacent
         VSphereMachineTemplate.resource, SYSTEM_NAMESPACE, optional=True, transform=with_our_fields
     )
 
+    adoptions = Adoptions(host.caches)
+
     def in_use(uses: Sequence[Use[VSphereDatacenterConfig]]) -> frozenset[str]:
         """The paths in use by machines of Clusters, in case the status was lost."""
         clusters = {Key(use.cluster.metadata.namespace, use.cluster.metadata.name) for use in uses}
         paths: set[str] = set()
         for template in templates.list():
-            if names.cluster_of(template.metadata.labels) in clusters:
+            if adoptions.owner_of(VSphereMachineTemplate.resource, template) in clusters:
                 spec = template.decode(VSphereMachineTemplate).spec.template.spec
                 paths |= {spec.datastore, spec.folder, spec.resource_pool, spec.template}
         return frozenset(filter(None, paths))
