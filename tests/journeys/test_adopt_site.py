@@ -20,6 +20,8 @@ from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.wire import Request, Response, Transport
+from espalier.management.adoption import record as records
 from espalier.management.adoption.plan import State, plan
 from espalier.management.adoption.site import RELEASES, read
 from espalier.management.steps import Refused
@@ -28,10 +30,28 @@ from tests.support.environments.managed_environment import GARDEN
 from tests.support.environments.of_eks_anywhere import adopter, on_site, undoing
 from tests.support.objects.eks_anywhere import put
 from tests.support.servers.dying import Dying
+from tests.support.servers.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 
 NOT_CONTENT = ("resourceVersion", "uid", "creationTimestamp", "managedFields", "generation")
+
+
+class Meanwhile(Interceptor):
+    """Something happens before the nth write of the record of a take-over."""
+
+    def __init__(self, number: int, act: Callable[[], Awaitable[None]]) -> None:
+        self.left = number
+        self.act = act
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        path = request.path.rpartition("/configmaps")[2].strip("/")
+        is_created = request.method == "POST" and records.NAME.encode() in request.body
+        if request.method != "GET" and (path == records.NAME or (path == "" and is_created)):
+            self.left -= 1
+            if self.left == 0:
+                await self.act()
+        return await transport.request(request)
 
 
 def content(store: MemoryStore) -> dict[str, Any]:
@@ -243,5 +263,54 @@ def test_undo_without_take_over_says_so() -> None:
             await undoing(client).undo(None)
         with pytest.raises(NotFound):
             await client.get(CONFIG_MAP, "garden-adoption", SYSTEM_NAMESPACE)
+
+    on_site(story)
+
+
+@pytest.mark.parametrize("write", [1, 2])
+def test_second_take_over_at_once_is_refused(write: int) -> None:
+    """Otherwise what the other one has recorded and deleted would be lost with this one's next write."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        meanwhile = Meanwhile(write, lambda: adopter(client, stops=True).apply(None))
+        slower = Client(meanwhile(client.transport), user_agent="adopt")
+        with pytest.raises(Refused, match="adoption-of-eks-anywhere was changed since it was read"):
+            await adopter(slower, stops=True).apply(None)
+        assert meanwhile.left == 0
+        await adopter(client, stops=True).apply(None)
+        await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_undo_keeps_a_record_that_was_changed() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        async def changed() -> None:
+            patch = {"metadata": {"annotations": {"example.com/by": "another"}}}
+            await client.patch(CONFIG_MAP, records.NAME, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+        await adopter(client, stops=True).apply(None)
+        slower = Client(Meanwhile(1, changed)(client.transport), user_agent="adopt")
+        with pytest.raises(Refused, match="was changed since it was read"):
+            await undoing(slower).undo(None)
+        assert await records.read(client) is not None
+        await undoing(client).undo(None)
+        assert await records.read(client) is None
+
+    on_site(story)
+
+
+def test_lost_answer_to_a_recording_is_no_conflict() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        record = records.SiteRecord(replicas=1)
+        first = await records.write(client, record)
+        assert await records.write(client, record) == first
+        changed = records.SiteRecord(replicas=2, version=first.version)
+        second = await records.write(client, changed)
+        assert await records.write(client, changed) == second
+        with pytest.raises(Refused, match="was changed since it was read"):
+            await records.write(client, first)
 
     on_site(story)

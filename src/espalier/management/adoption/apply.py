@@ -49,8 +49,9 @@ class Adopter:
 
     async def apply(self, keys: Sequence[Key] | None) -> None:
         """Take these clusters over, or all; or go on. Raises `Refused`, before anything is written."""
-        site, planned = await self._decided(keys)
+        # Before the site: what another command writes meanwhile is a conflict with the first write.
         record = await records.read(self.client) or SiteRecord()
+        site, planned = await self._decided(keys)
         if self.stops:
             record = await self._stop(site, record)
         record = await self._replace_releases(site, record)
@@ -79,7 +80,7 @@ class Adopter:
     async def _noted(self, record: SiteRecord, **changes: Any) -> SiteRecord:
         changed = msgspec.structs.replace(record, **changes)
         if changed != record:
-            await records.write(self.client, changed)
+            changed = await records.write(self.client, changed)
         return changed
 
     async def _stop(self, site: Site, record: SiteRecord) -> SiteRecord:

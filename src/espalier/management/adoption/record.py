@@ -12,9 +12,10 @@ from espalier.api import json_trees
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.kube.client import Client
-from espalier.kube.errors import NotFound
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import AlreadyExists, Conflict, NotFound
 from espalier.kube.objects import Object
+from espalier.management.steps import Refused
 
 NAME = "adoption-of-eks-anywhere"
 FIELD = "record"
@@ -38,6 +39,8 @@ class SiteRecord(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     """True if the ConfigMap that names the management cluster was created."""
     made_gate_key: bool = False
     """True if the key for digests of credentials was created."""
+    version: str = ""
+    """The resourceVersion that was read; empty if there was no record. It is not part of what is written."""
 
 
 async def read(client: Client) -> SiteRecord | None:
@@ -47,31 +50,52 @@ async def read(client: Client) -> SiteRecord | None:
     except NotFound:
         return None
     try:
-        return json_trees.decode(config_map.decode(ConfigMap).data.get(FIELD, ""), SiteRecord)
+        record = json_trees.decode(config_map.decode(ConfigMap).data.get(FIELD, ""), SiteRecord)
     except msgspec.MsgspecError as error:
         raise ValueError(
             f"ConfigMap {SYSTEM_NAMESPACE}/{NAME}: data.{FIELD} can't be read: {error}; restore it, for it has what "
             "`espalier adopt undo` puts back"
         ) from None
+    return msgspec.structs.replace(record, version=config_map.metadata.resource_version)
 
 
-async def write(client: Client, record: SiteRecord) -> None:
-    """Write the record."""
-    tree = {
-        "apiVersion": "v1",
-        "kind": CONFIG_MAP.kind,
-        "metadata": {"namespace": SYSTEM_NAMESPACE, "name": NAME},
-        "data": {FIELD: msgspec.json.encode(record, order="deterministic").decode()},
-    }
-    await client.apply(CONFIG_MAP, tree, field_manager=FIELD_MANAGER)
-
-
-async def forget(client: Client) -> None:
-    """Delete the record; idempotent."""
+async def write(client: Client, record: SiteRecord) -> SiteRecord:
+    """Write the record, and return it as it is stored. Raises `Refused` if it is not the one that was read any more:
+    another command would lose what it has recorded.
+    """
+    content_ = msgspec.structs.replace(record, version="")
+    data = {FIELD: msgspec.json.encode(content_, order="deterministic").decode()}
     try:
-        await client.delete(CONFIG_MAP, NAME, SYSTEM_NAMESPACE)
+        if record.version:
+            patch = {"metadata": {"resourceVersion": record.version}, "data": data}
+            written = await client.patch(CONFIG_MAP, NAME, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        else:
+            metadata = {"namespace": SYSTEM_NAMESPACE, "name": NAME}
+            tree = {"apiVersion": "v1", "kind": CONFIG_MAP.kind, "metadata": metadata, "data": data}
+            written = await client.create(CONFIG_MAP, tree)
+    except (AlreadyExists, Conflict, NotFound):
+        stored = await read(client)
+        if stored is not None and msgspec.structs.replace(stored, version="") == content_:
+            return stored  # this very write, whose answer was lost
+        raise _changed() from None
+    return msgspec.structs.replace(record, version=written.metadata.resource_version)
+
+
+async def forget(client: Client, record: SiteRecord) -> None:
+    """Delete the record; idempotent. Raises `Refused` if it is not the one that was read any more."""
+    try:
+        await client.delete(CONFIG_MAP, NAME, SYSTEM_NAMESPACE, resource_version=record.version)
     except NotFound:
         return
+    except Conflict:
+        raise _changed() from None
+
+
+def _changed() -> Refused:
+    return Refused(
+        f"ConfigMap {SYSTEM_NAMESPACE}/{NAME} was changed since it was read: another `espalier adopt` runs; wait until "
+        "it has ended, then give this command again"
+    )
 
 
 def content(object_: Object) -> Tree:

@@ -66,12 +66,12 @@ class Undoing:
         """Give these clusters back, or all that were taken over, and what was done once after the last. Raises
         `Refused`, before anything is written, if one of them was changed.
         """
+        record = await records.read(self.client)  # before the site: another command that writes it is a conflict
         site = await sites.read(self.client, self.providers)
         all_adopted = _adopted(site)
         chosen = [adopted for adopted in all_adopted if keys is None or adopted.record.key in keys]
         problems = [text for adopted in chosen for text in _obstacles(site, adopted)]
         known = {adopted.record.key for adopted in chosen}
-        record = await records.read(self.client)
         hint = "`espalier adopt plan` shows which were"
         if record is not None and not all_adopted:  # an interrupted command
             hint = "all clusters are given back, and `espalier adopt undo --all` restores what was done once"
@@ -149,7 +149,7 @@ class Undoing:
                 DEPLOYMENT, CONTROLLER.name, CONTROLLER.namespace, patch=patch, type=PatchType.MERGE
             )
             self.say(f"Deployment {CONTROLLER} is scaled to {record.replicas}")
-        await records.forget(self.client)
+        await records.forget(self.client, record)
 
     async def _unname(self, site: Site) -> None:
         """Delete the ConfigMap that names the management cluster, unless somebody has changed it."""
