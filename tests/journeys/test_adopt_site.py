@@ -23,9 +23,11 @@ from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.wire import Request, Response, Transport
 from espalier.management.adoption import record as records
 from espalier.management.adoption.plan import State, plan
-from espalier.management.adoption.site import RELEASES, read
+from espalier.management.adoption.site import NAMESPACED_RELEASE, RELEASES, read
 from espalier.management.steps import Refused
 from espalier.providers.registry import PROVIDERS
+from espalier.releases import Releases
+from espalier.releases.installing import install
 from tests.support.environments.managed_environment import GARDEN
 from tests.support.environments.of_eks_anywhere import adopter, on_site, undoing
 from tests.support.objects.eks_anywhere import put
@@ -312,5 +314,42 @@ def test_lost_answer_to_a_recording_is_no_conflict() -> None:
         assert await records.write(client, changed) == second
         with pytest.raises(Refused, match="was changed since it was read"):
             await records.write(client, first)
+
+    on_site(story)
+
+
+def test_added_release_prevents_undo() -> None:
+    """It would be deleted with our definition, and EKS Anywhere never had it."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        await adopter(client, stops=True).apply(None)
+        tree = json.loads(bytes((await client.list(EKSARelease.resource)).items[0].raw))
+        tree["metadata"] = {"name": "eksa-v0-99-0"}
+        tree["spec"]["version"] = "v0.99.0"
+        await client.create(EKSARelease.resource, tree)
+        adopted = content(store)
+        with pytest.raises(Refused, match="EKSARelease eksa-v0-99-0: added since the take-over"):
+            await undoing(client).undo(None)
+        assert content(store) == adopted
+        await client.delete(EKSARelease.resource, "eksa-v0-99-0")
+        await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_release_of_the_manager_does_not_prevent_undo() -> None:
+    """A manager installs all of its build; the site had less."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        dropped = (await client.list(EKSARelease.resource)).items[0]
+        await client.delete(NAMESPACED_RELEASE, dropped.name, dropped.namespace)
+        before = content(store)
+        await adopter(client, stops=True).apply(None)
+        created = await install(client, Releases.load().objects())
+        assert [object_.name for object_ in created] == [dropped.name]
+        await undoing(client).undo(None)
+        assert content(store) == before
 
     on_site(story)

@@ -110,7 +110,12 @@ class Site:
     @property
     def has_namespaced_releases(self) -> bool:
         """True if EKSAReleases are EKS Anywhere's."""
-        return self.definition is not None and self.definition.tree["spec"].get("scope") == "Namespaced"
+        return self.definition is not None and not _is_ours(self.definition)
+
+    @property
+    def has_our_releases(self) -> bool:
+        """True if EKSAReleases are ours."""
+        return _is_ours(self.definition)
 
 
 OWNERS = (KubeadmControlPlane.resource, MachineDeployment.resource, external_etcd.RESOURCE)
@@ -201,6 +206,10 @@ def as_ours(release: Tree) -> Tree:
         "metadata": own,
         "spec": spec,
     }
+
+
+def _is_ours(definition: Object | None) -> bool:
+    return definition is not None and definition.tree["spec"].get("scope") != "Namespaced"
 
 
 def _is(object_: Object, resource: Resource) -> bool:

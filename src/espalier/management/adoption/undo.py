@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from espalier.api.core import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -19,6 +21,7 @@ from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
+from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import adoption, names
 from espalier.clusters.design.adoption import Adoption
@@ -33,6 +36,7 @@ from espalier.management.adoption.plan import config_map, has_changed
 from espalier.management.adoption.record import SiteRecord
 from espalier.management.adoption.site import Site
 from espalier.management.steps import Refused
+from espalier.releases import Releases
 from espalier.runtime.definitions import until_established
 
 _WEBHOOKS: dict[str, Resource] = {
@@ -77,6 +81,8 @@ class Undoing:
             hint = "all clusters are given back, and `espalier adopt undo --all` restores what was done once"
         problems += [f"Cluster {key} was not taken over: {hint}" for key in keys or () if key not in known]
         is_last = len(chosen) == len(all_adopted)
+        if is_last and record is not None:
+            problems += _added(site, record)
         if is_last and record is not None and record.replicas is not None:
             problems += _made_here(site, {adopted.record.key for adopted in all_adopted})
         if not chosen and not problems and record is None:
@@ -208,6 +214,35 @@ def _made_here(site: Site, adopted: Collection[Key]) -> Iterator[str]:
                 "the last cluster is given back, and would replace its machines; delete it, or move it to another "
                 "management cluster, first"
             )
+
+
+def _added(site: Site, record: SiteRecord) -> Iterator[str]:
+    """Why our definition of EKSARelease can't be deleted: objects that were not recorded would be deleted with it.
+    Those that every manager of this build installs are no loss.
+    """
+    if record.definition is None or not site.has_our_releases:
+        return
+    metadata = [tree["metadata"] for tree in record.releases]
+    recorded = {of_release["name"] for of_release in metadata if of_release["namespace"] == SYSTEM_NAMESPACE}
+    offered = {object_.metadata.name: object_ for object_ in Releases.load().objects()}
+    added = [
+        release.name
+        for release in site.releases
+        if not release.namespace and release.name not in recorded and not _is_of(release, offered.get(release.name))
+    ]
+    if added:
+        yield (
+            f"EKSARelease {', '.join(sorted(added))}: added since the take-over, and would be deleted with our "
+            "definition; save what you need of it, delete it, then give the command again"
+        )
+
+
+def _is_of(stored: Object, offered: KubeObject | None) -> bool:
+    """True if an EKSARelease has the content of the one that this build offers."""
+    try:
+        return isinstance(offered, EKSARelease) and stored.decode(EKSARelease).spec == offered.spec
+    except msgspec.ValidationError:
+        return False
 
 
 def _obstacles(site: Site, adopted: Adopted) -> list[str]:
