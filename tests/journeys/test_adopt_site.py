@@ -120,30 +120,30 @@ def test_undo_puts_everything_back() -> None:
     on_site(story)
 
 
+async def repeated(client: Client, after: int, act: Callable[[Client], Awaitable[None]]) -> None:
+    """Until it ends: each command dies after so many writes, and its last answer is lost."""
+    for _ in range(60):
+        dying = Dying(after)
+        transport = dying(client.transport)
+        try:
+            await act(Client(transport, user_agent="adopt").without_repeats())
+        except Unreachable:
+            continue
+        if not dying.is_dead:
+            return
+    raise AssertionError("it never ends")
+
+
 @pytest.mark.parametrize("after", range(1, 9))
 def test_killed_take_over_goes_on_and_back(after: int) -> None:
-    """Each command dies after so many writes, and its last answer is lost."""
-
-    async def repeated(client: Client, act: Callable[[Client], Awaitable[None]]) -> None:
-        for _ in range(60):
-            dying = Dying(after)
-            transport = dying(client.transport)
-            try:
-                await act(Client(transport, user_agent="adopt").without_repeats())
-            except Unreachable:
-                continue
-            if not dying.is_dead:
-                return
-        raise AssertionError("it never ends")
-
     async def story(client: Client, store: MemoryStore) -> None:
         before, untouched = content(store), of_cluster_api(store)
-        await repeated(client, lambda mortal: adopter(mortal, stops=True).apply(None))
+        await repeated(client, after, lambda mortal: adopter(mortal, stops=True).apply(None))
         (cluster,) = plan(await read(client, PROVIDERS), [GARDEN]).clusters
         assert cluster.state is State.ADOPTED
         assert of_cluster_api(store) == untouched
         assert (await client.list(EKSARelease.resource)).items
-        await repeated(client, undone)
+        await repeated(client, after, undone)
         assert content(store) == before
 
     async def undone(client: Client) -> None:
@@ -349,6 +349,40 @@ def test_release_of_the_manager_does_not_prevent_undo() -> None:
         await adopter(client, stops=True).apply(None)
         created = await install(client, Releases.load().objects())
         assert [object_.name for object_ in created] == [dropped.name]
+        await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_deleted_release_stays_away_when_applied_again() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        await adopter(client, stops=True).apply(None)
+        dropped = (await client.list(EKSARelease.resource)).items[0]
+        await client.delete(EKSARelease.resource, dropped.name)
+        await adopter(client, stops=True).apply(None)
+        assert dropped.name not in [release.name for release in (await client.list(EKSARelease.resource)).items]
+        assert dropped.name not in [release.name for release in (await read(client, PROVIDERS)).releases]
+        await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+@pytest.mark.parametrize("after", range(1, 9))
+def test_killed_undo_is_taken_over_again(after: int) -> None:
+    """All that was restored meanwhile becomes ours again."""
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        await adopter(client, stops=True).apply(None)
+        ours = [release.name for release in (await client.list(EKSARelease.resource)).items]
+        mortal = Client(Dying(after)(client.transport), user_agent="adopt").without_repeats()
+        with suppress(Unreachable):
+            await undoing(mortal).undo(None)
+        await repeated(client, 2, lambda again: adopter(again, stops=True).apply(None))
+        assert [release.name for release in (await client.list(EKSARelease.resource)).items] == ours
         await undoing(client).undo(None)
         assert content(store) == before
 

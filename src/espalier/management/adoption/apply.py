@@ -113,7 +113,12 @@ class Adopter:
             await asyncio.sleep(sites.PAUSE)
 
     async def _replace_releases(self, site: Site, record: SiteRecord) -> SiteRecord:
-        """Replace the definition of EKSARelease, whose scope can't change, and its objects."""
+        """Replace the definition of EKSARelease, whose scope can't change, and its objects: once, so that objects that
+        are deleted afterwards stay away.
+        """
+        if record.replaced_releases and site.has_our_releases:
+            return record
+        record = await self._noted(record, replaced_releases=False)
         if site.definition is not None and site.has_namespaced_releases:
             trees = [records.content(release) for release in site.releases]
             if record.definition is None or trees:
@@ -140,7 +145,7 @@ class Adopter:
                 made += 1
         if made:
             self.say(f"{counted(made, 'EKSARelease')} of EKS Anywhere replaced with ours, of the same content")
-        return record
+        return await self._noted(record, replaced_releases=True)
 
     async def _make_gate_key(self, record: SiteRecord) -> SiteRecord:
         """Create the key for digests of credentials, as the manager does."""

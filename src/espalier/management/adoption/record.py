@@ -1,5 +1,6 @@
 """The record of what was done once for all clusters: a ConfigMap in the system's namespace, by which a take-over goes
-on after an interruption, and is undone. Each field is written before what it says is done.
+on after an interruption, and is undone. Each field is written before what it says is done, but for
+`replaced_releases`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class SiteRecord(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     """The definition of EKSARelease that was replaced."""
     releases: Sequence[Tree] = ()
     """Its objects."""
+    replaced_releases: bool = False
+    """True if ours were created in their place, written after that: those that are absent since were deleted."""
     named_management: bool = False
     """True if the ConfigMap that names the management cluster was created."""
     made_gate_key: bool = False

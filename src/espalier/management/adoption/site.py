@@ -141,11 +141,12 @@ async def read(client: Client, providers: Providers) -> Site:
         objects += await _list(client, resource, None if _is_everywhere(resource, providers) else SYSTEM_NAMESPACE)
     releases = [object_ for object_ in objects if _is(object_, EKSARelease.resource)]
     record = await records.read(client)
-    if record is not None:  # an interrupted command has deleted them, and not made ours yet
+    definition = await _if_there(client.get(CUSTOM_RESOURCE_DEFINITION, RELEASES))
+    is_replaced = record is not None and record.replaced_releases and _is_ours(definition)
+    if record is not None and not is_replaced:  # an interrupted command has deleted them, and not made ours yet
         absent = [tree for tree in record.releases if not is_present(tree, releases)]
         releases += [Object(msgspec.json.encode(tree)) for tree in absent]
     others = [object_ for object_ in objects if not _is(object_, EKSARelease.resource)]
-    definition = await _if_there(client.get(CUSTOM_RESOURCE_DEFINITION, RELEASES))
     ours = [as_ours(release.tree) for release in releases if release.namespace in ("", SYSTEM_NAMESPACE)]
     return Site(
         objects=[*others, *(Object(msgspec.json.encode(tree)) for tree in ours)],
