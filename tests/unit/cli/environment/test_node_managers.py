@@ -21,10 +21,10 @@ from tests.support.waiting import eventually
 class Recorded(NodeManagers):
     """Notes which kubeconfigs are managed, and ends the managers of broken ones."""
 
-    def __init__(self, home: Home, problem: str | OSError = "") -> None:
+    def __init__(self, home: Home, problem: str | Exception = "") -> None:
         async def make() -> str:
             self.made += 1
-            if isinstance(problem, OSError):
+            if isinstance(problem, Exception):
                 raise problem
             return problem
 
@@ -110,8 +110,8 @@ async def test_manager_that_fails_is_started_again(tmp_path: Path) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-@pytest.mark.parametrize("problem", ["no mirror", OSError("no mirror")])
-async def test_images_are_made_for_a_creation_alone(tmp_path: Path, problem: str | OSError) -> None:
+@pytest.mark.parametrize("problem", ["no mirror", OSError("no mirror"), ValueError("no mirror")])
+async def test_images_are_made_for_a_creation_alone(tmp_path: Path, problem: str | Exception) -> None:
     home = Home(tmp_path)
     managers = Recorded(home, problem)
     await managers._follow()

@@ -111,8 +111,9 @@ class NodeManagers:
     async def _make(self) -> None:
         try:
             problem = await self._make_images()
-        except OSError as error:
-            problem = f"the images of management clusters can't be made: {error}"
+        except Exception as error:  # whatever it was: a command waits for the outcome
+            problem = f"the images of management clusters can't be made: {str(error) or type(error).__name__}"
+            _log.warning("the images of management clusters can't be made", exc_info=True)
         staged = self._home.images_made.with_suffix(".new")
         with suppress(FileNotFoundError):  # the last management cluster was deleted
             staged.write_text(problem)
