@@ -6,18 +6,24 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from espalier.api.resource import Key
+from espalier.cli.clusters import chosen_release
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
+from espalier.cli.local.environment import real
 from espalier.cli.management.bootstraps import GivenBootstrap
 from espalier.cli.management.components import Components
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from espalier.realnodes.management import deployments
 
 KEY = Key("default", "oak")
-REAL = Components([{"kind": "Namespace", "metadata": {"name": "capi-system"}}], "example.com/manager:v1")
+REAL = Components(
+    [{"kind": "Namespace", "metadata": {"name": "capi-system"}}], "example.com/manager:v1", chosen_release.own_version()
+)
 
 
 @pytest.fixture
@@ -92,3 +98,22 @@ def test_broken_file_of_components_says_what_to_do(home: Home) -> None:
     home.components.write_bytes(b'{"clusterApi": 7}')
     with pytest.raises(Failure, match=r"components\.json.*`espalier up --nodes real` writes it anew"):
         Components.read(home.components)
+
+
+@pytest.mark.parametrize("release", ["", "v0.0.1"])
+def test_images_of_another_release_are_refused(home: Home, release: str) -> None:
+    """They can't reconcile what this program writes next."""
+    msgspec.structs.replace(REAL, release=release).write(home.components)
+    with pytest.raises(Failure) as refused:
+        Components.read(home.components)
+    message, own = str(refused.value), chosen_release.own_version()
+    assert f"found the images of release {release or f'before {own}'}, allowed is {own}" in message
+    assert f"`ESPALIER_HOME={home.root} espalier up --detach --nodes real`" in message
+
+
+def test_own_images_of_an_environment_are_read(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (real, deployments):
+        monkeypatch.setattr(module, "MANAGERS", ())
+    made = real.components_of(home.root)
+    made.write(home.components)
+    assert Components.read(home.components) == made

@@ -12,8 +12,10 @@ from espalier.api.core import DEPLOYMENT
 from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.cli.clusters import chosen_release
 from espalier.cli.install import manifests
 from espalier.cli.install.deployment import HEALTH_PORT
+from espalier.cli.kit import shown_commands
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
 from espalier.kube.client import Client
@@ -34,16 +36,31 @@ class Components(msgspec.Struct, frozen=True, rename="camel"):
     """The manifests of Cluster API and its providers."""
     espalier: str
     """The image of the manager."""
+    release: str = ""
+    """The eksaVersion of the program that has these images; empty in a file of a former release."""
 
     @classmethod
     def read(cls, file: Path) -> Components | None:
-        """Those of a local environment with real nodes; None if it has none. Raises `Failure` for a broken file."""
+        """Those of a local environment with real nodes; None if it has none.
+
+        Raises `Failure` for a broken file, and for an environment of another release than this program: it has no
+        images of this one.
+        """
         try:
-            return json_trees.decode(file.read_bytes(), cls)
+            real = json_trees.decode(file.read_bytes(), cls)
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
             raise Failure(f"{file}: {error}: `espalier up --nodes real` writes it anew") from None
+        own = chosen_release.own_version()
+        if real.release != own:
+            home = f"ESPALIER_HOME={shown_commands.path(file.parent)}"
+            raise Failure(
+                f"{file}: found the images of release {real.release or 'before ' + own}, allowed is {own}, the one of "
+                f"this espalier: start the local environment again with it: `{home} espalier down`, then "
+                f"`{home} espalier up --detach --nodes real`; its nodes go on"
+            )
+        return real
 
     def write(self, file: Path) -> None:
         """Replace the file."""
@@ -59,7 +76,7 @@ REAL = Key("capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-cont
 async def of_cluster(client: Client, home: Home) -> Components | None:
     """The programs of an existing management cluster; None if its machines are simulated.
 
-    Raises `Failure` if they are not, and the local environment that manages them is another one.
+    Raises `Failure` if they are not, and the local environment that manages them is another one, or of another release.
     """
     try:
         await client.get(DEPLOYMENT, REAL.name, REAL.namespace)

@@ -21,6 +21,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.group import BOOTSTRAP
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
+from espalier.cli.clusters import chosen_release
 from espalier.cli.install import manifests
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
@@ -240,7 +241,11 @@ def components_of(assets: Path) -> Components:
     names = management_archives.images()
     documents = {manager.name: list(documents_of(assets, manager)) for manager in MANAGERS}
     kinds_of_nodes = [msgspec.to_builtins(crd_of(kind)) for kind in INFRASTRUCTURE_KINDS]
-    return Components([*deployments.deployed(documents, names), *kinds_of_nodes], names[management_archives.ESPALIER])
+    return Components(
+        [*deployments.deployed(documents, names), *kinds_of_nodes],
+        names[management_archives.ESPALIER],
+        chosen_release.own_version(),
+    )
 
 
 async def check(settings: RealSettings, state: State) -> AddressRange:
