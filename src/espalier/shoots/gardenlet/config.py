@@ -33,6 +33,9 @@ class GardenletConfig:
     bucket_check: float = 600.0
     """Time between two reads of a shoot's bucket with the credentials that another seed would get, and between two
     connections to the store of another seed."""
+    roles_check: float = 600.0
+    """Time between two restorations of the roles that machine-controller-manager has in a shoot, whose owner may delete
+    them: up to a quarter more or less for each shoot, so that a gardenlet with many has an even load."""
     retry_for: float = 12 * 3600.0
     """Time in error after which an operation is Failed."""
     version: str = "0.0.0"

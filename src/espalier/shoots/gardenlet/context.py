@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Protocol
@@ -120,6 +120,8 @@ class GardenletTools:
     """None if nobody can connect to the stores of other seeds."""
     shoots: ShootAPIs | None = None
     """None if shoots can't be queried."""
+    shoot_roles: Expiry = field(default_factory=Expiry)
+    """The roles that this process has applied in shoots, until they are due again."""
 
 
 @dataclass

@@ -60,7 +60,7 @@ def controller(
         elif resource == Cluster.resource:
             shoots_controller.watch(cache, of_namespace, predicate=_is_relevant)
     shoots_controller.watch(observer.pods, of_namespace, predicate=lambda old, new: old is None or new is None)
-    for expiry in (tools.lease_waits, tools.handovers):
+    for expiry in (tools.lease_waits, tools.handovers, tools.shoot_roles):
         expiry.subscribe(shoots_controller.enqueue)
     return shoots_controller
 
@@ -83,7 +83,8 @@ def reconciler(observer: ShootObserver, tools: GardenletTools) -> Reconciler[Att
         errors=(KubeError, NameTaken, OwnershipError),
         failed=_failed,
     )
-    return Reconciler(shoots, tools.garden, forget=(tools.lease_waits.forget, tools.handovers.forget))
+    expiries = tools.lease_waits, tools.handovers, tools.shoot_roles
+    return Reconciler(shoots, tools.garden, forget=[expiry.forget for expiry in expiries])
 
 
 def _report(attempt: Attempt, outcome: Outcome) -> Report | None:

@@ -20,6 +20,7 @@ from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.sources import Expiry
@@ -27,8 +28,9 @@ from espalier.shoots.control_plane import accounts
 from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.gardenlet import rendering, steps
-from espalier.shoots.gardenlet.comparison import stamped
+from espalier.shoots.gardenlet.comparison import digest_of, stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import acts, backups, control_plane, extensions, secrets
@@ -258,12 +260,53 @@ class Applied:
 
 async def test_machine_controller_gets_rights_in_the_shoot() -> None:
     applied, renderer = Applied(), ControlPlane()
-    of = context(scope(), renderer=renderer, shoots=applied, seed=applied)
+    of = context(scope(), renderer=renderer, shoots=applied, seed=applied, shoot_roles=Expiry())
     verdict = control_plane.start_machine_controller_manager(of)
     assert isinstance(verdict, Action)
     await verdict.run()
     assert applied.names[-1] == "seed: ServiceAccount", "which records that the shoot has them"
     assert set(applied.names[:-1]) == {f"shoot: {resource.kind}" for resource, _ in renderer.roles_in_shoot()}
+
+
+def running_machine_controller(applied: Any) -> ShootContext:
+    """Of a shoot whose machine controller manager runs, and has its roles."""
+
+    def deployment(name: str, _shoot: object, namespace: str, _replicas: int) -> Tree:
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
+
+    digest = digest_of([tree for _, tree in ControlPlane().roles_in_shoot()])
+    live = stamped(deployment(ACCOUNT, None, TECHNICAL_ID, 1)) | {"status": {"availableReplicas": 1}}
+    has = {
+        **ACCOUNTS,
+        "service_accounts": {ACCOUNT: of_tree(accounts.service_account(TECHNICAL_ID, digest))},
+        "deployments": {ACCOUNT: Object(msgspec.json.encode(live))},
+    }
+    return context(scope(**has), **{**tools_of(deployment), "shoots": applied, "shoot_roles": Expiry()})
+
+
+async def test_deleted_roles_in_shoot_are_restored() -> None:
+    """Its owner may delete them: no annotation in the seed tells that."""
+    applied = Applied()
+    of = running_machine_controller(applied)
+    for times in (1, 2):
+        verdict = control_plane.start_machine_controller_manager(of)
+        assert isinstance(verdict, Action)
+        assert isinstance(await verdict.run(), Continue)
+        assert len(applied.names) == times * len(ControlPlane().roles_in_shoot())
+        assert isinstance(control_plane.start_machine_controller_manager(of), Done), "until they are due again"
+        of.tools.shoot_roles.keep(of.live.shoot.key, "expires", 0)
+
+
+@pytest.mark.parametrize("error", [Unreachable("connection refused", sent=False), TimeoutError()])
+async def test_silent_shoot_does_not_hold_up_its_flow(error: Exception) -> None:
+    async def apply(*_: object) -> None:
+        raise error
+
+    of = running_machine_controller(SimpleNamespace(apply=apply))
+    verdict = control_plane.start_machine_controller_manager(of)
+    assert isinstance(verdict, Action)
+    assert isinstance(await verdict.run(), Continue)
+    assert isinstance(control_plane.start_machine_controller_manager(of), Done), "it is not asked at once again"
 
 
 @pytest.mark.parametrize("missing", ["service_accounts", "role_bindings"])

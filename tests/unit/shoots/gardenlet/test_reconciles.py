@@ -76,6 +76,7 @@ async def reconciled(client: Client, seen: Seen, garden: Client | None = None) -
         clock=SystemClock(),
         lease_waits=Expiry(),
         handovers=Expiry(),
+        shoot_roles=Expiry(),
     )
     outcome = await reconciler(cast(Any, seen), cast(Any, tools)).reconcile(KEY)
     after = await client.get(Shoot.resource, KEY.name, KEY.namespace)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
+from zlib import crc32
 
 from espalier.api import conditions
 from espalier.api.core import DEPLOYMENT, NAMESPACE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
@@ -17,6 +19,8 @@ from espalier.api.gardener.responsibility import is_deleted_unconfirmed, request
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
 from espalier.api.listing import first
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
@@ -24,11 +28,15 @@ from espalier.runtime.writer import found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparison import digest_of, is_as_rendered, stamped
-from espalier.shoots.gardenlet.context import ShootContext
+from espalier.shoots.gardenlet.context import ShootAPIs, ShootContext
 from espalier.shoots.gardenlet.destination import needs
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
 from espalier.shoots.gardenlet.tasks import extensions
 from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, of_shoot, write_action
+
+PATIENCE = 5.0
+"""Seconds for restoring the roles in a shoot."""
+Roles = Sequence[tuple[Resource, Tree]]
 
 
 def wait_for_destination(ctx: ShootContext) -> Verdict:
@@ -192,7 +200,7 @@ def _deploy_machine_controller_manager(ctx: ShootContext, replicas: int) -> Verd
     if shoots is not None and roles and not is_as_rendered(live, stamped(account)):
         return write_action(
             f"apply the roles of {name} in the shoot, and its ServiceAccount",
-            lambda: shoots.apply(ctx.namespace, roles),
+            lambda: _apply_roles(ctx, shoots, roles),
             lambda: ctx.tools.seed.apply(SERVICE_ACCOUNT, stamped(account), found_by_owner),
         )
     binding = renderer.role_binding(ctx.namespace)
@@ -202,7 +210,36 @@ def _deploy_machine_controller_manager(ctx: ShootContext, replicas: int) -> Verd
             apply_object(ctx, ROLE_BINDING, ctx.scope.role_bindings.get(name), binding),
         )
     )
-    return verdict if not isinstance(verdict, Done) else _deploy(ctx, name, replicas)
+    verdict = verdict if not isinstance(verdict, Done) else _deploy(ctx, name, replicas)
+    if not isinstance(verdict, Done) or shoots is None or not roles:
+        return verdict
+    return _restore_roles(ctx, shoots, roles)
+
+
+def _restore_roles(ctx: ShootContext, shoots: ShootAPIs, roles: Roles) -> Verdict:
+    """The owner of the shoot may have changed or deleted them since they were applied."""
+    if ctx.tools.shoot_roles.is_valid(ctx.live.shoot.key, digest_of([tree for _, tree in roles])):
+        return Done()
+
+    async def restore() -> Continue:
+        _keep_roles(ctx, roles)
+        with suppress(KubeError, TimeoutError):  # a silent API server is reported by the care of the shoot
+            async with asyncio.timeout(PATIENCE):
+                await shoots.apply(ctx.namespace, roles)
+        return Continue()
+
+    return Action(f"restore the roles of {MACHINE_CONTROLLER_MANAGER} in the shoot", restore)
+
+
+async def _apply_roles(ctx: ShootContext, shoots: ShootAPIs, roles: Roles) -> None:
+    await shoots.apply(ctx.namespace, roles)
+    _keep_roles(ctx, roles)
+
+
+def _keep_roles(ctx: ShootContext, roles: Roles) -> None:
+    share = crc32(ctx.namespace.encode()) / 2**32
+    seconds = ctx.tools.config.roles_check * (0.75 + share / 2)
+    ctx.tools.shoot_roles.keep(ctx.live.shoot.key, digest_of([tree for _, tree in roles]), seconds)
 
 
 def _deploy(ctx: ShootContext, name: str, replicas: int) -> Verdict:
