@@ -118,7 +118,8 @@ class WorkerActuator:
             await writer.remove_finalizer(SECRET, secret, *kinds.FINALIZERS)
 
     async def delete(self, request: Request[WorkerState]) -> Wait | None:
-        """Delete the deployments; the machine controller manager deletes the machines."""
+        """Delete the deployments; the machine controller manager deletes the machines. That of a hibernated shoot is
+        stopped: what it holds is released here, once no machine is left."""
         namespace = request.object.namespace
         writer = request.writer.with_caches(self._views.caches)
         for resource in (MachineDeployment.resource, MachineSet.resource, Machine.resource):
@@ -130,9 +131,13 @@ class WorkerActuator:
             )
         for object_ in self._views.caches[MachineClass.resource].list(namespace):
             await self._delete_class(request, object_)
-        left = [object_.name for kind in KINDS for object_ in self._views.caches[kind].list(namespace)]
+        left = [(kind, object_) for kind in KINDS for object_ in self._views.caches[kind].list(namespace)]
         if left:  # the machine controller manager, which is stopped next, has to let go of them
-            return Wait(ExtensionReason.MACHINES_DELETING, f"waiting for the deletion of {first(left, 5)}", after=5.0)
+            if _is_hibernated(request.cluster):
+                for kind, object_ in left:
+                    await writer.remove_finalizer(kind, object_, *kinds.FINALIZERS)
+            listed = first([object_.name for _, object_ in left], 5)
+            return Wait(ExtensionReason.MACHINES_DELETING, f"waiting for the deletion of {listed}", after=5.0)
         await self._release_secrets(namespace, request.writer)
         return None
 

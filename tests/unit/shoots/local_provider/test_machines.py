@@ -238,6 +238,31 @@ def test_worker_is_deleted_after_its_classes() -> None:
     simulate(story)
 
 
+def test_worker_of_a_hibernated_shoot_is_deleted() -> None:
+    """Nobody runs Gardener's machine controller manager while a shoot hibernates."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            hibernated = {"spec": {"hibernation": {"enabled": True}}}
+            await seed.patch(Cluster.resource, SHOOT, {"spec": {"shoot": hibernated}})
+            await seed.ask(Worker.resource, "rose", "reconcile")
+            await seed.until(Worker.resource, "rose", succeeded("Reconcile"))
+        assert machines_of(world) == []
+        for kind in KINDS:
+            for name in await names_in(seed, kind):
+                await seed.patch(kind, name, {"metadata": {"finalizers": [FINALIZER, GARDENERS_FINALIZER]}})
+        async with world.extensions("a", with_machines=False):
+            await seed.delete(Worker.resource, "rose")
+            await seed.until(Worker.resource, "rose", is_gone)
+        assert await names_in(seed, *KINDS) == []
+
+    simulate(story)
+
+
 def test_set_may_have_the_empty_class_of_gardener() -> None:
     async def story(simulation: Simulation) -> None:
         seed = (await new_world(simulation, "a")).seeds["a"]
