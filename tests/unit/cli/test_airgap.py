@@ -20,7 +20,15 @@ from espalier.cli.clusters import images as commands
 from espalier.cli.clusters.airgap import copying, wanted
 from espalier.cli.clusters.airgap.copying import Copied
 from espalier.cli.clusters.airgap.layout import NAME, ImageLayout
-from espalier.cli.clusters.airgap.registries import LOST, Account, Blob, HttpRegistry, RegistryError
+from espalier.cli.clusters.airgap.registries import (
+    DEEPEST,
+    LOST,
+    Account,
+    Blob,
+    HttpRegistry,
+    Manifest,
+    RegistryError,
+)
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.progress import Progress
@@ -368,6 +376,34 @@ async def test_an_index_without_platforms_is_refused(site: Site) -> None:
     (site.layout.folder / "index.json").write_text(json.dumps({"manifests": [entry]}))
     uploaded = await site.upload([f"{SOURCE}/c:v1"])
     assert "no platform in it" in uploaded.failed[f"{SOURCE}/c:v1"]
+
+
+def with_nested(registry: OciRegistry, repository: str, levels: int, width: int = 1) -> None:
+    """Put the image of tag v1 below further indexes, each of which names the next one some times."""
+    for _ in range(levels):
+        content, media_type = registry.manifests[repository, "v1"]
+        entry = {"mediaType": media_type, "digest": digest_of(content), "size": len(content)}
+        with_index(registry, repository, {"schemaVersion": 2, "manifests": [entry] * width})
+
+
+async def test_deeply_nested_index_is_refused(site: Site) -> None:
+    with_nested(site.source, "c", DEEPEST)
+    copied = await site.download()
+    assert f"is below more than {DEEPEST} indexes" in copied.failed[f"{SOURCE}/c:v1"]
+    for key, content in site.source.manifests.items():
+        site.mirror.manifests[f"mirror/{key[0]}", key[1]] = content
+        site.layout.path(digest_of(content[0])).write_bytes(content[0])
+    assert f"is below more than {DEEPEST} indexes" in (await site.check()).failed[f"{SOURCE}/c:v1"]
+    site.layout.enter(f"{SOURCE}/c:v1", Manifest(*site.source.manifests["c", "v1"]))
+    uploaded = await site.upload()
+    assert f"is below more than {DEEPEST} indexes" in uploaded.failed[f"{SOURCE}/c:v1"]
+
+
+async def test_index_that_is_named_often_is_read_once(site: Site) -> None:
+    with_nested(site.source, "c", DEEPEST - 1, width=2)
+    for copied in (await site.download(), await site.upload(), await site.check(with_folder=True)):
+        assert (len(copied.done), copied.failed) == (3, {})
+    assert site.source.requests["GET manifests"] <= DEEPEST + 3 * len(NAMES)
 
 
 async def test_a_registry_without_ranges_sends_all_again(site: Site) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from espalier.cli.clusters.airgap.layout import ImageLayout, digest_of
-from espalier.cli.clusters.airgap.registries import Blob, Manifest, Registry, RegistryError
+from espalier.cli.clusters.airgap.registries import Blob, Manifest, Registry, RegistryError, Traversal
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 
 AT_ONCE = 4
@@ -44,10 +44,14 @@ async def download(
             await asyncio.to_thread(layout.complete, blob)
             copied.bytes += blob.size
 
-    async def fetch_all(registry: Registry, repository: str, manifest: Manifest, copied: Copied) -> None:
+    async def fetch_all(
+        registry: Registry, repository: str, manifest: Manifest, copied: Copied, read: Traversal, depth: int = 1
+    ) -> None:
         manifests, blobs = manifest.parts
         for part in manifests:
-            await fetch_all(registry, repository, await _part(registry, repository, part), copied)
+            if read.enters(part, depth):
+                named = await _part(registry, repository, part)
+                await fetch_all(registry, repository, named, copied, read, depth + 1)
         for blob in blobs:
             await fetch(registry, repository, blob, copied)
         layout.add(manifest)
@@ -64,7 +68,7 @@ async def download(
         manifest = await registry.manifest(source.repository, source.name)
         if image.digests and manifest.digest not in image.digests:
             raise RegistryError(_other_digest(manifest.digest, image.digests))
-        await fetch_all(registry, source.repository, manifest, copied)
+        await fetch_all(registry, source.repository, manifest, copied, Traversal())
         layout.enter(name, manifest)
         return True
 
@@ -79,11 +83,14 @@ async def upload(layout: ImageLayout, names: Sequence[str], registry: Registry, 
     entries = layout.names()
     locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def put_all(target: Reference, root: Blob, name: str, copied: Copied) -> None:
+    async def put_all(
+        target: Reference, root: Blob, name: str, copied: Copied, read: Traversal, depth: int = 1
+    ) -> None:
         manifest = layout.manifest(root)
         manifests, blobs = manifest.parts
         for part in manifests:
-            await put_all(target, part, part.digest, copied)
+            if read.enters(part, depth):
+                await put_all(target, part, part.digest, copied, read, depth + 1)
         for blob in blobs:
             async with locks[f"{target.repository}@{blob.digest}"]:
                 if await registry.has(target.repository, blob):
@@ -106,7 +113,7 @@ async def upload(layout: ImageLayout, names: Sequence[str], registry: Registry, 
             pass
         if await registry.digest(target.repository, target.name) == root.digest:
             return False
-        await put_all(target, root, target.name, copied)
+        await put_all(target, root, target.name, copied, Traversal())
         return True
 
     return await _each({name: name for name in names}, copy, say)
@@ -123,13 +130,15 @@ async def check(
         layout.check()
     entries = layout.names() if layout is not None else {}
 
-    async def inspect(registry: Registry, repository: str, manifest: Manifest) -> None:
+    async def inspect(registry: Registry, repository: str, manifest: Manifest, read: Traversal, depth: int = 1) -> None:
         """Read the manifests of an image. A mirror may lack those of some platforms, not of all."""
         named, present = manifest.parts[0], 0
         for part in named:
             if await registry.digest(repository, part.digest) is not None:
                 present += 1
-                await inspect(registry, repository, await _part(registry, repository, part))
+                if read.enters(part, depth):
+                    named_part = await _part(registry, repository, part)
+                    await inspect(registry, repository, named_part, read, depth + 1)
         if named and not present:
             raise RegistryError(f"{repository} has no platform of index {manifest.digest}: no node could run it")
 
@@ -147,7 +156,8 @@ async def check(
         for allowed in (image.digests, {root.digest} if root is not None else set[str]()):
             if allowed and digest not in allowed:
                 raise RegistryError(f"{target}: {_other_digest(digest, allowed)}")
-        await inspect(registry, target.repository, await registry.manifest(target.repository, digest))
+        manifest = await registry.manifest(target.repository, digest)
+        await inspect(registry, target.repository, manifest, Traversal())
         return True
 
     return await _each({str(image.reference): image for image in wanted}, compare, say)

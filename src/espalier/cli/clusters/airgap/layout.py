@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from espalier.api import json_trees
-from espalier.cli.clusters.airgap.registries import Blob, Manifest, RegistryError, listed
+from espalier.cli.clusters.airgap.registries import Blob, Manifest, RegistryError, Traversal, listed
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import naming
 
@@ -126,10 +126,17 @@ class ImageLayout:
             return False
 
     def content(self, root: Blob) -> Iterator[Blob]:
-        """All content of an image, parts before what names them. Raises `RegistryError` for a damaged manifest."""
+        """All content of an image, parts before what names them. Raises `RegistryError` for a damaged manifest, and for
+        one below too many indexes.
+        """
+        yield from self._content(root, Traversal(), 0)
+
+    def _content(self, root: Blob, read: Traversal, depth: int) -> Iterator[Blob]:
+        if not read.enters(root, depth):
+            return
         manifests, blobs = self.manifest(root).parts
         for part in manifests:
-            yield from self.content(part)
+            yield from self._content(part, read, depth + 1)
         yield from blobs
         yield root
 

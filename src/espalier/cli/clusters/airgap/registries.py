@@ -33,6 +33,8 @@ INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.di
 MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 LARGEST_MANIFEST = 4 * 1024**2
 """Bytes; registries accept no more."""
+DEEPEST = 8
+"""Indexes above a manifest. No index is in itself: it would have to contain its own digest."""
 ATTEMPTS = 5
 SECONDS = 60.0
 """Without a byte, after which a request is repeated."""
@@ -129,6 +131,23 @@ class Blob:
     def is_elsewhere(self) -> bool:
         """True for layers that may not be copied: nodes get them from where their manifest says."""
         return "nondistributable" in self.media_type or ".foreign." in self.media_type
+
+
+class Traversal:
+    """The manifests of one image that were read: each is once, however many indexes name it."""
+
+    def __init__(self) -> None:
+        self._read: set[tuple[str, int]] = set()
+
+    def enters(self, part: Blob, depth: int) -> bool:
+        """False for a manifest that was read. Raises `RegistryError` for one below more than `DEEPEST` indexes."""
+        if depth > DEEPEST:
+            raise RegistryError(f"the manifest {part.digest} is below more than {DEEPEST} indexes")
+        entry = part.digest, part.size
+        if entry in self._read:
+            return False
+        self._read.add(entry)
+        return True
 
 
 class Registry(Protocol):

@@ -15,12 +15,11 @@ import msgspec
 
 from espalier.api.json_trees import decode
 from espalier.api.printable import quoted
+from espalier.cli.clusters.airgap.registries import DEEPEST
 from espalier.cli.local.images.layout import INDEX, NAME
 
 LARGEST_DOCUMENT = 4 * 2**20
 """Bytes of a manifest, as registries limit them."""
-DEEPEST = 8
-"""Indexes above a manifest. No index is in itself: it would have to contain its own digest."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 PIECE = 2**20
 
