@@ -20,7 +20,7 @@ def b64(text: str) -> str:
 
 
 def of_secret(**data: str) -> set[str]:
-    return set(values.of_secret({name: b64(text) for name, text in data.items()}))
+    return set(values.of_secret({name: b64(text) for name, text in data.items()}, []))
 
 
 NUTANIX = [{"type": "basic_auth", "data": {"prismCentral": {"username": "admin", "password": "HENpass-4711-xyz"}}}]
@@ -93,8 +93,31 @@ program: kube-controller-manager
 )
 def test_a_hostile_secret_is_taken_apart_in_bounds(text: str) -> None:
     began = time.process_time()
-    assert len(list(values.of_text("a", text))) <= values.MOST_VALUES
+    assert len(list(values.of_text("a", text, []))) <= values.MOST_VALUES
     assert time.process_time() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        ("".join(f"k{n}: value{n}\n" for n in range(values.MOST_VALUES + 1)), True),
+        (" " * values.MOST_CHARACTERS + "value1", True),
+        ("".join(f"k{n}: value{n}\n" for n in range(100)), False),
+    ],
+    ids=["values", "characters", "all"],
+)
+def test_text_beyond_the_bounds_is_counted(text: str, is_cut: bool) -> None:
+    cut: list[str] = []
+    taken = list(values.of_field("userData", text, cut))
+    assert (len(cut) == 1) is is_cut
+    assert is_cut or {f"value{n}" for n in range(100)} <= set(taken)
+
+
+@pytest.mark.parametrize("name", ["postKubeadmCommands", "userData"])
+def test_long_script_is_counted(name: str) -> None:
+    cut: list[str] = []
+    list(values.of_field(name, ["x " * values.MOST_CHARACTERS], cut))
+    assert len(cut) == 1
 
 
 @pytest.mark.parametrize(

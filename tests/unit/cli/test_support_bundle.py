@@ -18,7 +18,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.cli.clusters.support import archive, bundle, fields, masks, reading
+from espalier.cli.clusters.support import archive, bundle, fields, masks, reading, values
 from espalier.cli.clusters.support.reading import Findings, Log, Reader
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.progress import Progress
@@ -438,6 +438,21 @@ def test_the_end_says_what_is_not_masked(without_values: bool, capsys: pytest.Ca
         else:
             with pytest.raises(Failure, match=r"namespace default could not be read: .*; --without-secret-values"):
                 bundle._tell_of_values(progress, findings, False)
+
+
+async def test_bundle_counts_texts_beyond_the_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site, many = Site(), "".join(f"k{n}: value{n}\n" for n in range(values.MOST_VALUES + 1))
+    large = {"metadata": {"name": "large", "namespace": "default"}, "data": {"a": b64(many)}}
+    await site.fill(of("Cluster", GROUP), (core.SECRET, large))
+    findings = await site.read()
+    files = await packed(findings, tmp_path)
+    sentence = f"of 1 text beyond the first {values.MOST_VALUES}"
+    assert f"Values {sentence}" in files["README.txt"]
+    report = json.loads(files["report.json"])
+    assert (report["textsBeyondBounds"], report["valuesBeyondBounds"].startswith(sentence)) == (1, True)
+    with Progress() as progress:
+        bundle._tell_of_values(progress, findings, False)
+    assert f"values {sentence}" in " ".join(capsys.readouterr().err.split())
 
 
 async def test_unknown_namespaces_count_as_unread() -> None:

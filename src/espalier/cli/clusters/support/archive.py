@@ -16,7 +16,7 @@ from typing import Any
 
 from espalier.api.listing import counted, first
 from espalier.api.meta import Tree
-from espalier.cli.clusters.support import fields, masks
+from espalier.cli.clusters.support import fields, masks, values
 from espalier.cli.clusters.support.reading import Findings, Log
 from espalier.cli.kit.home import naming
 
@@ -64,6 +64,8 @@ def entries(
         "values": "of Secrets are masked in texts"
         if not findings.without_values
         else unmasked(findings, without_values),
+        "textsBeyondBounds": len(findings.cut),
+        "valuesBeyondBounds": beyond_bounds(findings),
     }
     return {"README.txt": _readme(report).encode(), "report.json": _json(report), **files}
 
@@ -71,6 +73,16 @@ def entries(
 def lacks_texts(findings: Findings, without_values: bool) -> bool:
     """True if logs and messages are left out, as values of Secrets in them would not be masked."""
     return bool(findings.without_values) and not without_values
+
+
+def beyond_bounds(findings: Findings) -> str:
+    """A sentence on texts with too many values; empty if there are none."""
+    if not findings.cut:
+        return ""
+    return (
+        f"of {counted(len(findings.cut), 'text')} beyond the first {values.MOST_VALUES}, or {values.MOST_CHARACTERS} "
+        "characters, are masked by patterns alone: logs and messages may quote them"
+    )
 
 
 def unmasked(findings: Findings, without_values: bool) -> str:
@@ -179,6 +191,7 @@ def _readme(report: Mapping[str, Any]) -> str:
         "Annotations, labels, files, commands, environments and user data are in no bundle. Private values and what",
         "looks like a credential are replaced by (hidden) in messages and logs. Look through it before you send it.",
         f"Values {report['values']}.",
+        *([f"Values {report['valuesBeyondBounds']}."] if report["valuesBeyondBounds"] else []),
         "",
         f"{counted(report['reads'], 'read')}, {len(unread)} failed; {counted(len(omitted), 'file')} left out for size.",
         *(f"  {read['what']}: {read['error']}" for read in unread),

@@ -65,6 +65,8 @@ def _tell(progress: Progress, path: Path, size: int, findings: Findings, logs: i
 
 
 def _tell_of_values(progress: Progress, findings: Findings, without_values: bool) -> None:
+    if beyond := archive.beyond_bounds(findings):
+        progress.say(f"values {beyond}", "[yellow]![/]")
     sentence = archive.unmasked(findings, without_values)
     if sentence and without_values:
         progress.say(f"values {sentence}", "[yellow]![/]")

@@ -157,6 +157,8 @@ class Admitted:
     """Texts of fields that were left out: words of them that stand out may not be quoted in others."""
     values: set[str] = field(default_factory=set)
     """Values of fields that people put private values into: none of them may be quoted in others."""
+    cut: list[str] = field(default_factory=list)
+    """Names of texts with more values than are taken from one."""
 
 
 def admitted(tree: Tree, group: str, kind: str) -> Admitted:
@@ -165,6 +167,7 @@ def admitted(tree: Tree, group: str, kind: str) -> Admitted:
     result.tree = _part(tree, _compiled(group, kind), result) or {}
     if kind == core.CUSTOM_RESOURCE_DEFINITION.kind:  # it describes fields of those names
         result.values.clear()
+        result.cut.clear()
     return result
 
 
@@ -213,7 +216,7 @@ def _part(value: Any, allowed: _Allowed, result: Admitted, name: str = "") -> An
         for field_name, inner in value.items():
             if field_name not in allowed:
                 result.withheld.update(texts(inner))
-                result.values.update(values.of_field(field_name, inner))
+                result.values.update(values.of_field(field_name, inner, result.cut))
             elif (inner_part := _part(inner, allowed[field_name], result, field_name)) is not None:
                 part[field_name] = inner_part
         return part or None

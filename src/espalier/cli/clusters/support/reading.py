@@ -95,6 +95,8 @@ class Findings:
     """Of Secrets, environments and others that texts must not quote, whatever they consist of."""
     without_values: list[str] = field(default_factory=list)
     """Where Secrets were not read in full, so that texts may quote values that are not known."""
+    cut: list[str] = field(default_factory=list)
+    """Names of texts with more values than are taken from one: the rest of them are not in `values`."""
     reads: int = 0
 
     def masks(self) -> masks.Masks:
@@ -203,7 +205,7 @@ class Reader:
             failed = len(self.findings.unread)
             async for secret in self._listed(f"Secrets of namespace {namespace}", core.SECRET, namespace, ""):
                 tree = secret.tree
-                self.findings.values.update(values.of_secret(tree.get("data")))
+                self.findings.values.update(values.of_secret(tree.get("data"), self.findings.cut))
                 self.findings.private.update(values.texts_of_secret(tree.get("data")))
                 labels = secret.metadata.labels or {}
                 if self._cluster is None or _is_of(secret, labels, self._cluster):
@@ -263,6 +265,7 @@ class Reader:
         self.findings.public |= part.identifiers
         self.findings.private |= part.withheld
         self.findings.values |= part.values
+        self.findings.cut += part.cut
 
     async def _listed(self, what: str, resource: Resource, namespace: str | None, labels: str) -> AsyncIterator[Object]:
         namespace = namespace if resource.namespaced else None

@@ -83,11 +83,15 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
 _QUOTES = "\"'`"
 
 
-def of_secret(data: object) -> Iterator[str]:
-    """The values in `data` of a Secret: each of them and what JSON, YAML, base64 and lines in them consist of."""
+def of_secret(data: object, cut: list[str]) -> Iterator[str]:
+    """The values in `data` of a Secret: each of them and what JSON, YAML, base64 and lines in them consist of.
+
+    As everywhere here, a text with more than the bounds allow adds its name to `cut`: the rest of its values are not
+    known.
+    """
     for name, value in data.items() if isinstance(data, dict) else ():
         if (text := _decoded(str(value))) is not None:
-            yield from of_text(str(name), text)
+            yield from of_text(str(name), text, cut)
 
 
 def texts_of_secret(data: object) -> Iterator[str]:
@@ -98,8 +102,9 @@ def texts_of_secret(data: object) -> Iterator[str]:
             yield text
 
 
-def of_text(name: str, text: str) -> Iterator[str]:
+def of_text(name: str, text: str, cut: list[str]) -> Iterator[str]:
     """The values in a text below a field or a variable of that name, each once."""
+    is_cut = len(text) > MOST_CHARACTERS
     taken: dict[str, None] = {}
     waiting = [(name, text[:MOST_CHARACTERS], 0)]
     while waiting and len(taken) < MOST_VALUES:
@@ -110,12 +115,18 @@ def of_text(name: str, text: str) -> Iterator[str]:
         if depth == MOST_TEXTS:
             continue
         for inner_name, inner in _parts(within, part):
-            if inner != part and len(inner) >= LEAST and len(waiting) + len(taken) < MOST_VALUES:
-                waiting.append((inner_name, inner, depth + 1))
+            if inner == part or len(inner) < LEAST:
+                continue
+            if len(waiting) + len(taken) >= MOST_VALUES:
+                is_cut = True
+                break
+            waiting.append((inner_name, inner, depth + 1))
+    if is_cut or waiting:
+        cut.append(name)
     yield from taken
 
 
-def of_command(words: Sequence[str]) -> Iterator[str]:
+def of_command(words: Sequence[str], cut: list[str]) -> Iterator[str]:
     """The values in the arguments of a program: of its flags, and those without a flag."""
     flag = ""
     for at, word in enumerate(words):
@@ -123,20 +134,22 @@ def of_command(words: Sequence[str]) -> Iterator[str]:
         if matched and matched[2] is None:
             flag = matched[1]
         elif matched:
-            yield from of_text(matched[1], matched[2].strip(_QUOTES))
+            yield from of_text(matched[1], matched[2].strip(_QUOTES), cut)
             flag = ""
         elif at or len(words) == 1:  # the first is the program
             is_script = any(character in word for character in string.whitespace)
             if is_script:
-                yield from of_script(word)
+                yield from of_script(word, cut)
             if not is_script or len(flag) > 1:  # `-c` is of a shell
-                yield from of_text(flag, word.strip(_QUOTES))
+                yield from of_text(flag, word.strip(_QUOTES), cut)
             flag = ""
 
 
-def of_script(text: str) -> Iterator[str]:
+def of_script(text: str, cut: list[str]) -> Iterator[str]:
     """The values in commands of a shell: of flags, and those that are assigned. Other words are a program's own."""
     flag = ""
+    if len(text) > MOST_CHARACTERS:
+        cut.append("")
     for word in text[:MOST_CHARACTERS].split():
         matched = _FLAG.fullmatch(word)
         if matched and matched[2] is None:
@@ -144,11 +157,11 @@ def of_script(text: str) -> Iterator[str]:
             continue
         name, sign, value = word.partition("=")
         if matched:
-            yield from of_text(matched[1], matched[2].strip(_QUOTES))
+            yield from of_text(matched[1], matched[2].strip(_QUOTES), cut)
         elif flag and CREDENTIAL.search(flag):
-            yield from of_text(flag, word.strip(_QUOTES))
+            yield from of_text(flag, word.strip(_QUOTES), cut)
         elif sign and re.fullmatch(r"[\w.\-]{1,100}", name):
-            yield from of_text(name, value.strip(_QUOTES + ";"))
+            yield from of_text(name, value.strip(_QUOTES + ";"), cut)
         flag = ""
 
 
@@ -226,29 +239,29 @@ _DOMAINS = ("k8s.io", "kubernetes.io", "eks.amazonaws.com", "gardener.cloud")
 """Ends of the domains of annotations that controllers write."""
 
 
-def of_field(name: str, value: Any) -> Iterator[str]:
+def of_field(name: str, value: Any, cut: list[str]) -> Iterator[str]:
     """The values below a field that is in no bundle, if it is of those that users put private values into."""
     waiting: list[tuple[str, Any]] = [(name, value)]
     while waiting:
         name, value = waiting.pop()
         if name in _COMMANDS and isinstance(value, list):
-            yield from of_command([word for word in value if isinstance(word, str)])
+            yield from of_command([word for word in value if isinstance(word, str)], cut)
         elif name in _SCRIPTS:
             for _, text in _strings(value, name):
-                yield from of_script(text)
+                yield from of_script(text, cut)
         elif name in _ENVIRONMENTS and isinstance(value, list):
             for variable in value:
                 if isinstance(variable, dict) and isinstance(variable.get("value"), str):
-                    yield from of_text(str(variable.get("name")), variable["value"])
+                    yield from of_text(str(variable.get("name")), variable["value"], cut)
         elif name == "annotations" and isinstance(value, Mapping):
             for key, text in value.items():
                 if isinstance(text, str) and not key.partition("/")[0].endswith(_DOMAINS):
-                    yield from of_text(key, text)
+                    yield from of_text(key, text, cut)
         elif name in _VALUES or name.endswith("ExtraArgs") or (name == "environment" and isinstance(value, Mapping)):
             for within, text in _strings(value, name):
-                yield from of_text(within, text)
+                yield from of_text(within, text, cut)
         elif isinstance(value, str) and _is_credential(name):
-            yield from of_text(name, value)
+            yield from of_text(name, value, cut)
         elif isinstance(value, Mapping):
             waiting += value.items()
         elif isinstance(value, list):
