@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.cli.install import clusterctl
+from espalier.cli.install import clusterctl, written
 from espalier.cli.kit import distribution
 from espalier.cli.kit.failures import Exit
 from espalier.cli.main import run
@@ -197,3 +197,21 @@ def test_formats_refuse_flags_they_do_not_take(
     assert run(["manifests", *words]) == Exit.USAGE
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("in_the_way", ["c.yaml", "d"])
+def test_error_between_renames_changes_no_file(tmp_path: Path, in_the_way: str) -> None:
+    (tmp_path / "a.yaml").write_text("former a")
+    if in_the_way == "d":
+        (tmp_path / "d").symlink_to(tmp_path / "nowhere")  # instead of a folder
+    else:
+        (tmp_path / in_the_way).mkdir()
+    with pytest.raises(OSError, match=in_the_way):
+        written.write(tmp_path, {"a.yaml": "a", "b.yaml": "b", "c.yaml": "c", "d/e.yaml": "e"})
+    assert (tmp_path / "a.yaml").read_text() == "former a"
+    assert not (tmp_path / "b.yaml").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.yaml", in_the_way]
+    if in_the_way != "d":
+        (tmp_path / in_the_way).rmdir()
+        written.write(tmp_path, {"a.yaml": "a", "c.yaml": "c"})
+        assert [(tmp_path / name).read_text() for name in ("a.yaml", "c.yaml")] == ["a", "c"]

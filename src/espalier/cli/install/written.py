@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from espalier.api.listing import first
@@ -15,6 +16,8 @@ from espalier.cli.kit.home import naming
 
 _STAGED = ".espalier-new"
 """Folder in the folder, on the same file system, in which files are until all are written."""
+_NEW, _FORMER = "new", "former"
+"""Folders in that: of files to be moved, and of copies of those that they replace."""
 
 
 def documents(trees: Iterable[Tree]) -> str:
@@ -24,7 +27,8 @@ def documents(trees: Iterable[Tree]) -> str:
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
     """Write files, by their paths in a folder, which is created. Files of an earlier run are replaced when all are
-    written: an error leaves them as they were.
+    written: an error leaves them as they were. A run that is killed while it replaces them leaves some of each run, and
+    the next run replaces all.
 
     Raises `OSError`, and `Usage` if the folder has others: what reads it would take them for a part of it.
     """
@@ -43,16 +47,28 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
     _remove(staged)  # of a run that was killed
     try:
         for name, text in files.items():
-            path = staged / name
+            path = staged / _NEW / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with naming(path):
                 path.write_text(text)
-        for name in files:
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            (staged / name).replace(path)
+        _replace_all(folder, staged, list(files))
     finally:
         _remove(staged)
+
+
+def _replace_all(folder: Path, staged: Path, names: Sequence[str]) -> None:
+    """Move staged files into the folder, or put the former ones back. Raises `OSError`."""
+    with ExitStack() as undo:
+        for name in names:
+            path, former = folder / name, staged / _FORMER / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            has_former = path.is_symlink() or path.is_file()
+            if has_former:
+                former.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, former, follow_symlinks=False)
+            (staged / _NEW / name).replace(path)
+            undo.callback(partial(former.replace, path) if has_former else path.unlink)
+        undo.pop_all()
 
 
 def _remove(folder: Path) -> None:
