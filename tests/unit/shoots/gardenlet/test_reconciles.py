@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,15 +19,18 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet.controller import reconciler
+from espalier.shoots.gardenlet.controller import controller, reconciler
 from espalier.shoots.gardenlet.scope import Scope
 from tests.support.gardens.gardenlet_scopes import scope
 from tests.support.servers.embedded_server import client_of, new_server
+from tests.support.waiting import eventually
 
 KEY = Key("garden-dev", "apple")
+EXPIRIES = ("lease_waits", "handovers", "shoot_roles")
 ANNOTATED = {"metadata": {"annotations": {OWNERSHIP: "no epochs"}}}
 
 
@@ -74,9 +78,7 @@ async def reconciled(client: Client, seen: Seen, garden: Client | None = None) -
         config=SimpleNamespace(seed="a"),
         garden=Writer(garden or client, {}),
         clock=SystemClock(),
-        lease_waits=Expiry(),
-        handovers=Expiry(),
-        shoot_roles=Expiry(),
+        **{name: Expiry() for name in EXPIRIES},
     )
     outcome = await reconciler(cast(Any, seen), cast(Any, tools)).reconcile(KEY)
     after = await client.get(Shoot.resource, KEY.name, KEY.namespace)
@@ -150,3 +152,14 @@ async def test_gardenlet_without_its_garden_does_nothing() -> None:
     assert outcome.reason == "GardenUnreachable"
     assert observed.resource_version == shoot.resource_version
     await server.close()
+
+
+async def test_roles_in_shoot_are_due_without_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A settled shoot has none for hours."""
+    monkeypatch.setattr(Controller, "watch", lambda *_, **__: None)
+    observer = SimpleNamespace(garden=defaultdict(lambda: None), seed={}, pods=None, shoot=None)
+    tools = SimpleNamespace(garden=None, rng=None, **{name: Expiry() for name in EXPIRIES})
+    made = controller(cast(Any, observer), cast(Any, tools))
+    assert not made.busy
+    tools.shoot_roles.keep(KEY, "roles", 0)
+    await eventually(lambda: made.busy, within=10)
