@@ -111,12 +111,14 @@ class InfrastructureClusters:
         uid = infra_cluster.metadata.uid
         name = f"{infra_cluster.namespace}/{cluster.metadata.name}"
         before = infra_cluster.decode(InfrastructureCluster).spec.control_plane_endpoint
+        authority = self._tools.authority_of(Key(infra_cluster.namespace, cluster.metadata.name))
         others = []
         reserved: EndpointRecord | None = None
         for endpoint in recorded.endpoints:
             if endpoint.uid == uid:
                 return endpoint
-            if endpoint.cluster == name and before is not None and endpoint.address == before.host:
+            is_asked_for = endpoint.cluster == name and before is not None and endpoint.address == before.host
+            if is_asked_for and owners.may_have(endpoint, state.nodes(), authority):
                 reserved = msgspec.structs.replace(endpoint, uid=uid)  # of a cluster that was moved here
             else:
                 others.append(endpoint)

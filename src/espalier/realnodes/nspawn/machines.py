@@ -113,7 +113,7 @@ class InfrastructureMachines:
         return [record for record in nodes if record.key == key and record.owner == self._tools.owner]
 
     def _adopt(self, infra_machine: Object) -> None:
-        """Take over the node of a machine that was moved here, and complete the record of an earlier release."""
+        """Take over the node of a machine that was moved here, and keep the record of one that is ours up to date."""
         tools, metadata = self._tools, infra_machine.metadata
         nodes, cluster = tools.state.nodes(), cluster_key(infra_machine)
         record = owners.of_object(nodes, metadata.uid)
@@ -123,10 +123,10 @@ class InfrastructureMachines:
             if moved is not None:
                 tools.state.write_node(owners.adopted(moved, tools.owner, metadata.uid))
                 _log.info("a node was moved here", node=moved.name, id=moved.id)
-        elif record is not None and not (record.authority and record.endpoint):
+        elif record is not None:
             completed = msgspec.structs.replace(
                 record,
-                authority=record.authority or authority,
+                authority=authority or record.authority,
                 endpoint=record.endpoint or self._endpoint(cluster),
             )
             if completed != record:

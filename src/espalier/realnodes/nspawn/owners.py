@@ -1,8 +1,9 @@
 """The management clusters that share this machine: which of them acts on which node. Pure.
 
 A node is made by one of them, and a move gives it to another. Its new object has another uid, but the same name, and
-its cluster the same certificate authority; two clusters of one name have different ones. Only the owner of a node takes
-it away.
+its cluster the same certificate authority; two clusters of one name have different ones. The authority is known by its
+key: its certificate is public, so whoever may write Secrets in any management cluster could claim a node with a copy.
+Only the owner of a node takes it away.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ def authority_secret(cluster: Key) -> Key:
 
 
 def fingerprint(secret: Object | None) -> str:
-    """The SHA-256 of the authority's certificate; empty without one."""
-    return fingerprint_of(secret.decode(Secret).data.get("tls.crt")) if secret is not None else ""
+    """The SHA-256 of the authority's key; empty without one, as nobody proves then to be of this cluster."""
+    return fingerprint_of(secret.decode(Secret).data.get("tls.key")) if secret is not None else ""
 
 
-def fingerprint_of(certificate: bytes | None) -> str:
-    """The SHA-256 of a certificate (PEM), whatever is around it; empty without one."""
-    return hashlib.sha256(certificate.strip()).hexdigest() if certificate else ""
+def fingerprint_of(text: bytes | None) -> str:
+    """The SHA-256 of a certificate or key (PEM), whatever is around it; empty without one."""
+    return hashlib.sha256(text.strip()).hexdigest() if text and text.strip() else ""
 
 
 def of_object(nodes: Iterable[NodeRecord], uid: str) -> NodeRecord | None:
@@ -77,3 +78,11 @@ def is_behind(node: NodeRecord, endpoint: EndpointRecord) -> bool:
     if node.endpoint:
         return node.endpoint == endpoint.address
     return str(node.cluster_key) == endpoint.cluster  # recorded by an earlier release
+
+
+def may_have(endpoint: EndpointRecord, nodes: Iterable[NodeRecord], authority: str) -> bool:
+    """True if the nodes behind a control plane's address are those of a cluster with this authority.
+
+    Names and addresses are public: without this, a cluster of the same name would get the traffic of another's clients.
+    """
+    return all(node.authority in ("", authority) for node in nodes if is_behind(node, endpoint))

@@ -40,7 +40,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
     owner: str = ""
     """The management cluster that acts on it; empty for the local environment's own API server."""
     authority: str = ""
-    """Fingerprint of its cluster's certificate authority, by which it is known after a move."""
+    """Fingerprint of the key of its cluster's certificate authority, by which it is known after a move."""
     endpoint: str = ""
     """The address of its cluster's control plane."""
     instance: str = ""

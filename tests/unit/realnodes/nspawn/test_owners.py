@@ -22,19 +22,20 @@ from espalier.realnodes.nspawn import owners
 from espalier.realnodes.nspawn.state import EndpointRecord, NodeRecord, State, node_id
 from tests.support.environments.node_provider import DATA, NoBases, Provider, body, provider, says
 
-AUTHORITY, OTHER = b"certificate of one authority", b"certificate of another"
+AUTHORITY, OTHER = b"key of one authority", b"key of another"
 SOURCE_UID = "0f3a9c1d-7b7e-4f0a-8d52-2a1f6f1a0001"
 TARGET = "fingerprint-of-the-target"
 LABELS = {"cluster.x-k8s.io/cluster-name": "garden"}
 
 
-def secret(certificate: bytes) -> dict[str, object]:
-    data = {"tls.crt": base64.b64encode(certificate).decode()}
+def secret(key: bytes) -> dict[str, object]:
+    """The Secret of an authority. All have the same certificate, as a copy of a public one may be."""
+    data = {name: base64.b64encode(text).decode() for name, text in (("tls.crt", b"certificate"), ("tls.key", key))}
     return body(SECRET, "garden-ca", labels=LABELS) | {"data": data}
 
 
-def fingerprint(certificate: bytes) -> str:
-    return owners.fingerprint(Object(encode_json(secret(certificate))))
+def fingerprint(key: bytes) -> str:
+    return owners.fingerprint(Object(encode_json(secret(key))))
 
 
 NODE = NodeRecord(
@@ -180,7 +181,37 @@ def test_node_is_behind_the_address_it_was_made_with() -> None:
     assert owners.is_behind(msgspec.structs.replace(NODE, endpoint=""), own)  # of an earlier release
 
 
-def test_authority_without_certificate_matches_nothing() -> None:
-    assert owners.fingerprint(None) == ""
+async def test_record_follows_a_renewed_authority(tmp_path: Path) -> None:
+    recorded(tmp_path / "nodes")
+    async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), owner=TARGET) as env:
+        await arrives(env)
+        await env.until(DockerMachine.resource, "garden-a", says("NodeStopped"))
+        patch = {"data": secret(OTHER)["data"]}
+        await env.client.patch(SECRET, "garden-ca", "default", patch=patch, type=PatchType.MERGE)
+        await env.until(SECRET, "garden-ca", lambda new: owners.fingerprint(new) == fingerprint(OTHER))
+        await env.reconcile_machine("garden-a")
+        assert env.state.nodes()[0].authority == fingerprint(OTHER)
+
+
+@pytest.mark.parametrize("of_nobody", [None, b"", b" \n"])
+def test_authority_without_key_matches_nothing(of_nobody: bytes | None) -> None:
+    assert (fingerprint(of_nobody) if of_nobody is not None else owners.fingerprint(None)) == ""
     nameless = msgspec.structs.replace(NODE, authority="")
     assert owners.moved_here([nameless], Key("default", "garden-a"), "") is None
+
+
+@pytest.mark.parametrize(
+    ("behind", "may"),
+    [
+        ([NODE], True),
+        ([msgspec.structs.replace(NODE, authority="")], True),
+        ([NODE, msgspec.structs.replace(NODE, authority=fingerprint(OTHER))], False),
+        ([msgspec.structs.replace(NODE, authority=fingerprint(OTHER))], False),
+        ([msgspec.structs.replace(NODE, authority=fingerprint(OTHER), endpoint="10.79.0.9")], True),
+        ([], True),
+    ],
+    ids=["its own", "unknown", "mixed", "another's", "another address", "none"],
+)
+def test_address_goes_to_the_cluster_of_its_nodes(behind: list[NodeRecord], may: bool) -> None:
+    endpoint = EndpointRecord("default/garden", "uid", "10.79.0.2", 6443)
+    assert owners.may_have(endpoint, behind, fingerprint(AUTHORITY)) is may
