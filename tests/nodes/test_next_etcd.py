@@ -52,6 +52,25 @@ async def test_in_place_members_become_newer(tmp_path: Path, planes: int) -> Non
         await downgrade_is_refused(env)
 
 
+@pytest.mark.parametrize("planes", [1, 3])
+async def test_newer_machines_bring_newer_members(tmp_path: Path, planes: int) -> None:
+    async with real_environment(tmp_path) as env:
+        workload = await used(env, manifest(1, planes), planes)
+        etcd = EtcdOnNodes.of(env)
+        before, members, data = await identities(env, workload), await etcd.members(), await kept(etcd)
+        async with undisturbed(env, workload, etcd) as history:
+            await upgraded(env)
+        after = await identities(env, workload)
+        assert before["machines"].items().isdisjoint(after["machines"].items())
+        assert before["nodes"].items().isdisjoint(after["nodes"].items())
+        newer = await etcd.members()
+        assert newer.keys().isdisjoint(members)
+        assert [member.is_learner for member in newer.values()] == [False] * planes
+        joined_before_others_left(history, planes)
+        await is_upgraded(env, workload, etcd, planes, data)
+        await downgrade_is_refused(env)
+
+
 async def used(env: RealEnvironment, text: str, planes: int) -> Kubectl:
     """A cluster of the earlier version, with data, and with a Service that answers."""
     await env.apply(text)
@@ -101,6 +120,23 @@ def one_after_the_other(history: History, planes: int) -> None:
     if planes > 1:
         assert frozenset((BEFORE, AFTER)) in history.compared
         assert {frozenset((BEFORE,)), frozenset((AFTER,))} <= set(history.compared)
+
+
+def joined_before_others_left(history: History, planes: int) -> None:
+    """No member changed its version; a newer one joined, then an older one left, as often as there are members."""
+    versions: dict[str, set[str]] = {}
+    for state in history.states:
+        for name, version in state.items():
+            versions.setdefault(name, set()).add(version)
+    assert sorted(versions.values(), key=min) == [{BEFORE}] * planes + [{AFTER}] * planes
+    assert max(len(state) for state in history.states) == planes + 1
+    # A member may be silent for a moment on a busy machine: so these come among others, in this order.
+    states = iter(sorted(state.values()) for state in history.states)
+    for joined in range(planes):
+        assert [BEFORE] * (planes - joined) + [AFTER] * joined in states
+        assert [BEFORE] * (planes - joined) + [AFTER] * (joined + 1) in states
+    assert [AFTER] * planes in states
+    assert frozenset((BEFORE, AFTER)) in history.compared
 
 
 async def is_upgraded(
