@@ -231,6 +231,25 @@ class Client:
         answer = await self._call(services.MEMBER_LIST, message, None, repeatable=True)
         return tuple(map(results.member, answer.members))
 
+    async def add_learner(self, *peer_urls: str) -> Member:
+        """Add a member that gets all data and has no vote, with the URLs for its peers. Raises `Refused` where one has
+        these URLs or where there is another learner; `Unavailable` until members are connected for five seconds."""
+        message = rpc.MemberAddRequest(peer_urls=peer_urls, is_learner=True)
+        return results.member((await self._call(services.MEMBER_ADD, message, None)).member)
+
+    async def promote_member(self, member: int) -> None:
+        """Give a learner a vote. Raises `Refused` if it has none of its data yet, has a vote, or does not exist."""
+        await self._call(services.MEMBER_PROMOTE, rpc.MemberPromoteRequest(id=member), None)
+
+    async def update_member(self, member: int, *peer_urls: str) -> None:
+        """Change the URLs of a member for its peers. Raises `Refused` if it does not exist."""
+        await self._call(services.MEMBER_UPDATE, rpc.MemberUpdateRequest(id=member, peer_urls=peer_urls), None)
+
+    async def remove_member(self, member: int) -> None:
+        """Remove a member for good: it can't return with its data. Raises `Refused` if it does not exist, and
+        `Unavailable` if the others that have been connected for five seconds would be no quorum."""
+        await self._call(services.MEMBER_REMOVE, rpc.MemberRemoveRequest(id=member), None)
+
     async def status(self, *, timeout: float | None = None) -> Status:
         """The state of a member."""
         return results.status(await self._call(services.STATUS, rpc.StatusRequest(), timeout, repeatable=True))

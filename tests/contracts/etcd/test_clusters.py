@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import pytest
 import pytest_asyncio
@@ -26,6 +28,7 @@ from tests.support.left_files import folder_of_a_fixture
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
 
 SOON = 30.0
+T = TypeVar("T")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -50,6 +53,16 @@ async def leader(members: list[RealEtcd]) -> RealEtcd:
             if (await client.status()).leads:
                 return member
     raise AssertionError("no member leads")
+
+
+async def repeated(change: Callable[[], Awaitable[T]]) -> T:
+    """Change the members, once etcd takes the cluster for healthy: it wants five seconds without a lost connection."""
+    async with asyncio.timeout(SOON):
+        while True:
+            try:
+                return await change()
+            except (Refused, Unavailable):
+                await asyncio.sleep(0.1)
 
 
 async def written(client: Client, prefix: bytes, count: int) -> set[bytes]:
@@ -143,6 +156,41 @@ async def test_read_is_answered_while_another_member_froze(members: list[RealEtc
                 assert await client.get(prefix) is None
             finally:
                 member.thaw()
+
+
+async def test_lost_member_joins_again_as_learner(members: list[RealEtcd], client: Client, prefix: bytes) -> None:
+    first = await leader(members)
+    lost = next(member for member in members if member is not first)
+    name, url = lost.flags["name"], lost.flags["listen-peer-urls"]
+    before = dict(lost.flags)
+    await client.put(prefix, b"")
+    await lost.kill()
+    shutil.rmtree(lost.data)
+    async with first.client() as leading:
+        known = next(member.id for member in await client.members() if member.name == name)
+        await repeated(lambda: client.remove_member(known))
+        added = await repeated(lambda: leading.add_learner(url))
+        assert added.is_learner
+        assert added.name == ""
+        with pytest.raises(Refused, match="too many learner members"):
+            await leading.add_learner("http://127.0.0.1:1")
+        with pytest.raises(Refused, match="in sync"):
+            await leading.promote_member(added.id)
+        others = [f"{known.name}={peer}" for known in await client.members() for peer in known.peer_urls if known.name]
+        lost.flags = {
+            **before,
+            "initial-cluster": ",".join([*others, f"{name}={url}"]),
+            "initial-cluster-state": "existing",
+        }
+        starting = asyncio.ensure_future(lost.start())
+        try:
+            await repeated(lambda: leading.promote_member(added.id))
+        finally:
+            await starting
+        await leading.update_member(added.id, url)
+        assert not any(known.is_learner for known in await leading.members())
+    async with lost.client() as again:
+        assert await again.get(prefix) is not None
 
 
 @pytest.mark.soak

@@ -148,4 +148,9 @@ HASH_KV = Unary(MAINTENANCE, "HashKV", rpc.HashKVRequest, rpc.HashKVResponse)
 SNAPSHOT = ServerStream(MAINTENANCE, "Snapshot", rpc.SnapshotRequest, rpc.SnapshotResponse)
 MOVE_LEADER = Unary(MAINTENANCE, "MoveLeader", rpc.MoveLeaderRequest, rpc.MoveLeaderResponse)
 
-MEMBER_LIST = Unary("etcdserverpb.Cluster", "MemberList", rpc.MemberListRequest, rpc.MemberListResponse)
+CLUSTER = "etcdserverpb.Cluster"
+MEMBER_LIST = Unary(CLUSTER, "MemberList", rpc.MemberListRequest, rpc.MemberListResponse)
+MEMBER_ADD = Unary(CLUSTER, "MemberAdd", rpc.MemberAddRequest, rpc.MemberAddResponse)
+MEMBER_REMOVE = Unary(CLUSTER, "MemberRemove", rpc.MemberRemoveRequest, rpc.MemberRemoveResponse)
+MEMBER_UPDATE = Unary(CLUSTER, "MemberUpdate", rpc.MemberUpdateRequest, rpc.MemberUpdateResponse)
+MEMBER_PROMOTE = Unary(CLUSTER, "MemberPromote", rpc.MemberPromoteRequest, rpc.MemberPromoteResponse)
