@@ -121,9 +121,19 @@ async def test_an_api_server_accepts_all_of_it() -> None:
 
 def test_api_server_without_its_etcd_ends_first() -> None:
     probe = container(rendered(API_SERVER))["livenessProbe"]
-    assert probe["httpGet"]["path"] == "/livez", "which tells about etcd"
+    assert probe["httpGet"]["path"].partition("?")[0] == "/livez", "which tells about etcd"
     found_out = probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"]
     assert found_out + probe["terminationGracePeriodSeconds"] <= Timing().serving_grace
+
+
+@pytest.mark.parametrize("probe", ["startupProbe", "readinessProbe"])
+def test_probes_wait_for_no_priority_classes(probe: str) -> None:
+    path = container(rendered(API_SERVER))[probe]["httpGet"]["path"]
+    assert path.partition("?")[2] == "exclude=poststarthook/scheduling/bootstrap-system-priority-classes"
+
+
+def test_watches_close_in_a_fraction_of_a_second() -> None:
+    assert "--shutdown-watch-termination-grace-period=200ms" in container(rendered(API_SERVER))["args"]
 
 
 def test_probes_are_answered_that_show_no_credentials() -> None:

@@ -37,7 +37,7 @@ async def kube_apiserver(container: Container) -> int:
     ready = False
 
     async def answers(path: str) -> int:
-        return 200 if ready or path == "/livez" else 503
+        return 200 if ready or path.partition("?")[0] == "/livez" else 503
 
     try:
         await server.start()
