@@ -25,7 +25,7 @@ from espalier.api.meta import Observed, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
-from espalier.kube.merging import difference
+from espalier.kube.merge_patch import difference
 from espalier.kube.objects import Body, Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.own_writes import OwnWrites

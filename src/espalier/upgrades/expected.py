@@ -17,7 +17,7 @@ from espalier.api.eksa.upgrade_keys import UNFINISHED
 from espalier.api.meta import Tree
 from espalier.clusterapi.bootstrap_changes import changes_since, traits
 from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
-from espalier.kube.merging import difference
+from espalier.kube.merge_patch import difference
 from espalier.upgrades import names, unfinished
 from espalier.upgrades.cluster_view import MachineView
 

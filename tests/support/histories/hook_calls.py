@@ -18,7 +18,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Tree
 from espalier.clusterapi.machine_change import CLONED_FROM_NAME, bootstrap_for_comparison, control_plane_bootstrap
 from espalier.kube.client import PatchType
-from espalier.kube.merging import difference
+from espalier.kube.merge_patch import difference
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
 from espalier.upgrades.hooks import wire

@@ -16,7 +16,7 @@ from espalier.clusterapi.infrastructure import InfrastructureMachine
 from espalier.clusterapi.objects import controller_of, is_paused, owner_reference
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError, NotFound
-from espalier.kube.merging import difference
+from espalier.kube.merge_patch import difference
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi import draining

@@ -10,7 +10,7 @@ from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client
-from espalier.kube.merging import difference
+from espalier.kube.merge_patch import difference
 from espalier.runtime.cache import Cache, Caches
 from espalier.upgrades import names
 

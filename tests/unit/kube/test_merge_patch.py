@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.kube.merging import difference
+from espalier.kube.merge_patch import difference
 
 NAMES = st.sampled_from("abc")
 LEAVES = st.one_of(st.integers(0, 2), st.text("xy", max_size=1), st.booleans(), st.lists(st.integers(0, 1), max_size=2))
