@@ -1,1 +1,4 @@
-"""Moves clusters from one management cluster to another, object by object. Nothing outside of both is touched."""
+"""Moves clusters from one management cluster to another, object by object. Nothing outside of both is touched.
+
+Shoots move between seeds instead: `shoots/gardenlet/` hands their control planes over.
+"""
