@@ -24,13 +24,13 @@ import msgspec
 from benchmarks.measure import arguments, report, size
 from espalier.clusters.report.checks import controller
 from espalier.providers import registry
-from espalier.providers.cloudstack.checks import simulated as simulated_cloudstack
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
-from espalier.providers.nutanix.checks import simulated as simulated_prism
 from espalier.providers.nutanix.checks.prism import PrismCentrals
-from espalier.providers.snow.checks import simulated as simulated_devices
+from espalier.providers.simulated import cloudstack as simulated_cloudstack
+from espalier.providers.simulated import nutanix as simulated_prism
+from espalier.providers.simulated import snow as simulated_devices
+from espalier.providers.simulated import vsphere as simulated_vcenter
 from espalier.providers.snow.checks.devices import SnowDevices
-from espalier.providers.vsphere.checks import simulated as simulated_vcenter
 from espalier.providers.vsphere.checks.questions import ObjectType, Question
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.runtime import logs

@@ -21,7 +21,8 @@ from espalier.management.adoption.site import read
 from espalier.management.steps import Refused
 from espalier.moving.sides import Side
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
-from espalier.providers.registry import PROVIDERS, SIMULATED
+from espalier.providers.registry import PROVIDERS
+from espalier.providers.simulated import SIMULATED
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
 from tests.support.environments.of_eks_anywhere import adopted, after, nothing, undoing
 from tests.support.objects import eks_anywhere

@@ -18,10 +18,10 @@ from espalier.clusters.design import credentials as permissions
 from espalier.clusters.report.checks import controller
 from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, ObjectType, Query
-from espalier.providers.cloudstack.checks.simulated import simulated_answers
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster
 from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
-from espalier.providers.registry import providers
+from espalier.providers.simulated import providers
+from espalier.providers.simulated.cloudstack import simulated_answers
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.histories.planned_steps import PlannedSteps

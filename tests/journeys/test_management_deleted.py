@@ -23,7 +23,7 @@ from espalier.management.steps import Refused
 from espalier.moving.condition import BY_MOVE
 from espalier.moving.record import COPYING, HANDED_OVER, record_of
 from espalier.providers.kinds import CLUSTER_API_KINDS
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.support.environments.bootstraps import (

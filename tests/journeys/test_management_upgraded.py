@@ -35,7 +35,7 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.management import lost_record
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.bootstraps import (
     MANAGEMENT,

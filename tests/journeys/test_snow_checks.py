@@ -19,7 +19,7 @@ from espalier.api.resource import Key
 from espalier.clusters.design import credentials as permissions
 from espalier.clusters.report.checks import controller, error_backoff
 from espalier.clusters.report.checks.questions import Credentials, LookUpError
-from espalier.providers.registry import providers
+from espalier.providers.simulated import providers
 from espalier.providers.snow.checks import devices as real
 from espalier.providers.snow.checks.questions import REACHABLE, Answers, LookUp, Query
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig

@@ -18,9 +18,9 @@ from espalier.clusters.design import credentials as permissions
 from espalier.clusters.report.checks import conclusions, controller
 from espalier.clusters.report.checks.questions import LOGIN_REFUSED, Credentials, LookUpError
 from espalier.kube.client import PatchType
-from espalier.providers.registry import providers
+from espalier.providers.simulated import providers
+from espalier.providers.simulated.vsphere import simulated_answers
 from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, ObjectType, Query
-from espalier.providers.vsphere.checks.simulated import simulated_answers
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.runtime.virtual import Simulation, run

@@ -5,30 +5,26 @@ from __future__ import annotations
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.design.shared_parts import with_shared_parts
 from espalier.providers.cloudstack.checks import questions as cloudstack_questions
-from espalier.providers.cloudstack.checks import simulated as simulated_cloudstack
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
 from espalier.providers.cloudstack.provider import cloudstack
 from espalier.providers.docker.provider import DOCKER
 from espalier.providers.nutanix.checks import questions as nutanix_questions
-from espalier.providers.nutanix.checks import simulated as simulated_prism
 from espalier.providers.nutanix.checks.prism import PrismCentrals
 from espalier.providers.nutanix.provider import nutanix
 from espalier.providers.snow.checks import questions as snow_questions
-from espalier.providers.snow.checks import simulated as simulated_devices
 from espalier.providers.snow.checks.devices import SnowDevices
 from espalier.providers.snow.provider import snow
 from espalier.providers.tinkerbell.provider import TINKERBELL
 from espalier.providers.vsphere.checks.questions import LookUp
-from espalier.providers.vsphere.checks.simulated import simulated_answers
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.providers.vsphere.provider import vsphere
 
 
 def providers(
-    vcenters: LookUp = simulated_answers,
-    prism_centrals: nutanix_questions.LookUp = simulated_prism.simulated_answers,
-    cloudstacks: cloudstack_questions.LookUp = simulated_cloudstack.simulated_answers,
-    snow_devices: snow_questions.LookUp = simulated_devices.simulated_answers,
+    vcenters: LookUp,
+    prism_centrals: nutanix_questions.LookUp,
+    cloudstacks: cloudstack_questions.LookUp,
+    snow_devices: snow_questions.LookUp,
 ) -> Providers:
     """The providers by the kind of `spec.datacenterRef`, with their clients for infrastructure APIs."""
     return {
@@ -45,8 +41,7 @@ def providers(
 
 
 PROVIDERS = providers(VCenters(), PrismCentrals(), CloudStacks(), SnowDevices())
-SIMULATED = providers()
-"""The same, where machines are simulated."""
+"""Those of production, by the kind of `spec.datacenterRef`."""
 
 LOCAL = DOCKER
 """The provider whose machines the local environment simulates, or replaces by real nodes."""

@@ -36,7 +36,7 @@ from espalier.management import record as records
 from espalier.management.creation import OPERATION, Creation
 from espalier.management.steps import run
 from espalier.providers.kinds import CATALOG
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.runtime.clock import Clock
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator.controller import Timing

@@ -38,7 +38,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.rbac import trees
 from espalier.kube.wire import ADMIN, Transport, User
 from espalier.providers.kinds import KINDS, LOCAL_DATACENTER
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime import workload_account
 from espalier.runtime.cache import Caches

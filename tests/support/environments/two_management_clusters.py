@@ -18,7 +18,7 @@ from espalier.moving.mover import Mover
 from espalier.moving.restore import Restore
 from espalier.moving.sides import Side
 from espalier.providers.kinds import CLUSTER_API_KINDS
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.managed_clusters import ManagedClusters

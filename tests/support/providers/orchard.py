@@ -42,10 +42,10 @@ from espalier.clusters.design.render.cluster import meta
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.design.rendered import Manifest
 from espalier.kube.client import PatchType
-from espalier.kube.merging import difference
+from espalier.kube.merge_patch import difference
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome

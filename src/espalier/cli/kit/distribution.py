@@ -20,6 +20,7 @@ LOCAL_MODULES = (
     "espalier.cli.local",
     "espalier.cli.pages",
     "espalier.cli.upgrader_archives",
+    "espalier.providers.simulated",
     "espalier.realnodes",
     "espalier.simulator",
 )

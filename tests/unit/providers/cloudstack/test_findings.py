@@ -11,8 +11,8 @@ from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.cloudstack.checks import findings
 from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, api_of, place_of
-from espalier.providers.cloudstack.checks.simulated import simulated_answers
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
+from espalier.providers.simulated.cloudstack import simulated_answers
 from tests.support.providers.cloudstack import API, disk, manifest, of, zone
 
 THERE: dict[ObjectType, list[Entity]] = {

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from espalier.clusters.report.checks.questions import Credentials, Server
+from espalier.providers.simulated.snow import simulated_answers
 from espalier.providers.snow.checks import findings
 from espalier.providers.snow.checks.questions import Answers, Query
-from espalier.providers.snow.checks.simulated import simulated_answers
 from espalier.providers.snow.kinds import SnowMachineConfig, SnowMachineConfigSpec
 from tests.support.providers.snow import DEVICE, MACHINES, OTHER_DEVICE, manifest, of
 

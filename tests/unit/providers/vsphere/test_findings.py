@@ -8,9 +8,9 @@ import pytest
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import ObjectMeta
 from espalier.kube.objects import Object, to_bytes
+from espalier.providers.simulated.vsphere import simulated_answers
 from espalier.providers.vsphere.checks import findings
 from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Question, Template
-from espalier.providers.vsphere.checks.simulated import simulated_answers
 from espalier.providers.vsphere.kinds import (
     Resolved,
     VSphereDatacenterConfig,

@@ -24,7 +24,7 @@ from espalier.cli.programs.manager import LEASE
 from espalier.clusters.design.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.wire import User
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.releases import Releases
 from espalier.runtime.component import Component, assemble
 from espalier.runtime.election import Election

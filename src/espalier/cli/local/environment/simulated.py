@@ -36,7 +36,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.providers.kinds import SIMULATED_KINDS
-from espalier.providers.registry import SIMULATED
+from espalier.providers.simulated import SIMULATED
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble, kinds
