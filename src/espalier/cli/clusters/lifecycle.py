@@ -335,3 +335,10 @@ def write_private(path: Path, content: bytes) -> None:
     path.touch(mode=0o600, exist_ok=True)
     path.chmod(0o600)
     path.write_bytes(content)
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """The same for a file that somebody follows: who reads it has the content of before, or the new."""
+    staged = path.with_name(f".{path.name}.new")
+    write_private(staged, content)
+    staged.replace(path)

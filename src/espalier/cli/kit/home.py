@@ -9,11 +9,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
 from espalier.api.listing import first
+from espalier.api.resource import Key
 from espalier.cli.kit.failures import Broken, Failure
 from espalier.kube.errors import KubeError, ServerFailure
 from espalier.kube.kubeconfig import Kubeconfig
@@ -161,6 +162,12 @@ class Home(msgspec.Struct, frozen=True):
     def kubeconfig_of_manager(self, namespace: str, name: str) -> Path:
         """The kubeconfig of one of them, by its Cluster."""
         return self.managers / f"{quote(f'{namespace}.{name}', safe='')}.kubeconfig"
+
+    @staticmethod
+    def manager_of(file: Path) -> Key:
+        """The Cluster of such a kubeconfig."""
+        namespace, _, name = unquote(file.name.removesuffix(".kubeconfig")).partition(".")
+        return Key(namespace, name)
 
     @property
     def simulated(self) -> Path:

@@ -298,9 +298,7 @@ async def _give_kubeconfig(home: Home, key: Key, content: bytes) -> None:
     """
     home.managers.mkdir(mode=0o700, exist_ok=True)
     file = home.kubeconfig_of_manager(*key)
-    staged = file.with_name(f".{file.name}.new")
-    lifecycle.write_private(staged, content)
-    staged.replace(file)
+    lifecycle.replace_private(file, content)
     while True:
         try:
             problem = home.images_made.read_text()

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
 import random
+import stat
+from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from espalier.api.core import NAMESPACE, SECRET
+from espalier.api.resource import Key
+from espalier.apiserver.server import Server
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import node_managers
-from espalier.cli.local.environment.node_managers import NodeManagers, other_managers
+from espalier.cli.local.environment.node_managers import NodeManagers, ended, other_managers
+from espalier.kube.client import Client, PatchType
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority, KeyPair
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import Component
 from tests.support.waiting import eventually
@@ -33,7 +45,7 @@ class Recorded(NodeManagers):
         self.managed: list[bytes] = []
         self.attempts = 0
 
-    async def _manage_once(self, content: bytes) -> None:
+    async def _manage_once(self, _file: Path, content: bytes) -> None:
         self.attempts += 1
         if content == b"broken":
             raise OSError("nobody answers")
@@ -125,3 +137,86 @@ async def test_images_are_made_for_a_creation_alone(tmp_path: Path, problem: str
         assert (managers.made, home.images_made.exists()) == (made, True)
         assert home.images_made.read_text().endswith("no mirror")
         home.images_made.unlink()  # by the command that told the problem
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Client]:
+    """The API server of a management cluster."""
+    server = Server(MemoryStore(), now=SystemClock().now, random=random.Random(1))
+    await server.start()
+    client = Client(InProcessTransport(server))
+    await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
+    yield client
+    await client.close()
+    await server.close()
+
+
+def offered(authority: Authority, days: float) -> bytes:
+    """A kubeconfig as Cluster API makes it, valid for so many days."""
+    credentials = authority.issue_client("kubernetes-admin", groups=["system:masters"], now=NOW, days=days)
+    return Kubeconfig.of_cluster(
+        "mgmt",
+        server="https://10.79.0.2:6443",
+        certificate_authority=authority.certificate,
+        user="mgmt-admin",
+        credentials=credentials,
+    ).to_bytes()
+
+
+def secret_of(content: bytes) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "mgmt-kubeconfig", "namespace": "eksa-system"},
+        "data": {"value": base64.b64encode(content).decode()},
+    }
+
+
+NOW = SystemClock().now()
+AUTHORITY, STRANGER = (Authority.create("kubernetes", now=NOW, rng=random.Random(seed)) for seed in (1, 2))
+
+
+async def test_kubeconfig_follows_a_newer_certificate(
+    tmp_path: Path, served: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_managers, "_RENEWAL", 0.01)
+    home = Home(tmp_path)
+    home.managers.mkdir()
+    file = home.kubeconfig_of_manager("team-a", "mgmt")
+    present = offered(AUTHORITY, 10)
+    file.write_bytes(present)
+    with capture_logs() as logged:
+        renewal = asyncio.create_task(Recorded(home)._renew(file, present, served))
+        await eventually(lambda: logged, lambda lines: "mgmt-kubeconfig" in str(lines))  # it is not there
+        await served.create(SECRET, secret_of(offered(STRANGER, 300)))
+        await eventually(lambda: logged, lambda lines: "authority" in str(lines))
+    assert len(logged) == 2
+    assert file.read_bytes() == present
+    newer = secret_of(offered(AUTHORITY, 300))
+    await served.patch(SECRET, "mgmt-kubeconfig", "eksa-system", patch={"data": newer["data"]}, type=PatchType.MERGE)
+    async with asyncio.timeout(30):
+        await renewal
+    renewed = Kubeconfig.load([file]).context()
+    assert KeyPair(renewed.client_certificate or b"", b"").not_after > NOW + timedelta(days=200)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert other_managers(home.managers) == [file]
+
+
+async def test_removed_kubeconfig_is_not_written_again(
+    tmp_path: Path, served: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_managers, "_RENEWAL", 0.01)
+    home = Home(tmp_path)
+    home.managers.mkdir()
+    file = home.kubeconfig_of_manager("default", "mgmt")
+    await served.create(SECRET, secret_of(offered(AUTHORITY, 300)))
+    with capture_logs() as logged:
+        renewal = asyncio.create_task(Recorded(home)._renew(file, offered(AUTHORITY, 10), served))
+        await eventually(lambda: logged, lambda lines: "No such file" in str(lines))
+        await ended(renewal)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("key", [Key("default", "mgmt"), Key("team-a", "a.b"), Key("team-a", "ä/b")])
+def test_file_of_a_kubeconfig_names_its_cluster(tmp_path: Path, key: Key) -> None:
+    assert Home.manager_of(Home(tmp_path).kubeconfig_of_manager(*key)) == key

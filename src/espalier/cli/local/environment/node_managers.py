@@ -14,7 +14,14 @@ from pathlib import Path
 
 import structlog
 
+from espalier.api.core import SECRET
+from espalier.api.identity import ClusterIdentity
+from espalier.cli.clusters import lifecycle
 from espalier.cli.kit.home import Home
+from espalier.cli.local.environment import renewed_access
+from espalier.clusterapi import kubeconfig as kubeconfigs
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.realnodes.nspawn.owners import fingerprint_of
 from espalier.runtime.clock import Clock
@@ -26,6 +33,8 @@ _PAUSE = 0.2
 """Seconds between two looks at the folder."""
 _RETRY = 2.0
 """Seconds until a manager starts again, as when its API server does not answer yet."""
+_RENEWAL = 3600.0
+"""Seconds between two looks at the Secret with a newer certificate: it is there for half a year before the old ends."""
 
 _log = structlog.get_logger("espalier.environment")
 
@@ -122,20 +131,47 @@ class NodeManagers:
     async def _manage(self, file: Path, content: bytes) -> None:
         while True:
             try:
-                await self._manage_once(content)
+                await self._manage_once(file, content)
             except Exception as error:  # whatever it was, the nodes of this cluster need their manager
                 _log.warning(
                     "the nodes of a management cluster are not managed", kubeconfig=str(file), error=str(error)
                 )
             await asyncio.sleep(_RETRY)
 
-    async def _manage_once(self, content: bytes) -> None:
+    async def _manage_once(self, file: Path, content: bytes) -> None:
         access = Kubeconfig.parse(content).context()
         client = over_http(content)
         try:
             manager = Manager(client, clock=self._clock, rng=self._rng, own_account=False, fill_within=None)
             owner = fingerprint_of(access.certificate_authority)
             assemble(manager, [self._machines(owner)], client=client)
-            await manager.run()
+            renewal = asyncio.create_task(self._renew(file, content, client), name=f"certificate of {file.name}")
+            try:
+                await manager.run()
+            finally:
+                await ended(renewal)
         finally:
             await client.close()
+
+    async def _renew(self, file: Path, content: bytes, client: Client) -> None:
+        """Replace a kubeconfig as soon as Cluster API has a newer certificate for it, until cancelled."""
+        key = kubeconfigs.secret_key(ClusterIdentity.of(self._home.manager_of(file)).capi)
+        refusal = ""
+        while True:
+            try:
+                secret = await client.get(SECRET, key.name, key.namespace)
+                newer = renewed_access.renewed(content, kubeconfigs.content(secret) or b"", self._clock.now())
+                if newer is not None and file.read_bytes() == content:
+                    lifecycle.replace_private(file, newer)
+                    _log.info("the certificate for a management cluster was renewed", kubeconfig=str(file))
+                    return
+            except (KubeError, OSError, ValueError) as error:
+                if str(error) != refusal:
+                    refusal = str(error)
+                    _log.warning(
+                        "the certificate for a management cluster is not renewed",
+                        kubeconfig=str(file),
+                        secret=str(key),
+                        error=refusal,
+                    )
+            await asyncio.sleep(_RENEWAL)
