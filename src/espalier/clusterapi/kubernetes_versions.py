@@ -63,6 +63,21 @@ def is_reached(reported: str, wanted: str) -> bool:
     return are_comparable and reported_version.finalize_version() == wanted_version.finalize_version()
 
 
+def has_release(kubelet: str, machine: str, wanted: str) -> bool:
+    """True if a machine has the wanted version: its kubelet has it, and its Machine names no other release of it.
+
+    No kubelet tells `v1.36.3-eks-1-36-5` from `v1.36.3-eks-1-36-6`, and nothing says which build a release has. A
+    Machine of another patch version, or without one, doesn't matter: the kubelet's numbers are enough there.
+    """
+    kubelet_version, machine_version, wanted_version = parsed(kubelet), parsed(machine), parsed(wanted)
+    if not is_reached(kubelet, wanted) or wanted_version is None:
+        return False
+    if kubelet_version == wanted_version or machine_version is None:
+        return True
+    is_same_patch = machine_version.finalize_version() == wanted_version.finalize_version()
+    return not is_same_patch or is_reached(machine, wanted)
+
+
 @lru_cache(maxsize=256)
 def minor_of(version: str) -> str:
     """`1.35` for `v1.35.4-eks-1-35-1`, and for `1.35`; empty for text that is no version."""

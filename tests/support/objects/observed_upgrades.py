@@ -148,7 +148,7 @@ def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", br
         earlier=None,
         taken_by="",
         control_plane=made(plane),
-        control_plane_machines=tuple(one.metadata.name for one in nodes),
+        control_plane_machines=tuple(machine(one.metadata.name, control_plane=True) for one in nodes),
         claimed_by=claimed_by,
         configuration=None,
         image="image",

@@ -128,6 +128,16 @@ def test_nodes_of_a_finished_group_stay_counted(kubelet: str) -> None:
     assert (found.done, found.total) == (3, 5)
 
 
+def test_releases_of_one_patch_are_told_apart() -> None:
+    """Kubelets name the same build, or builds that name no release; Machines name releases."""
+    build = "v1.36.3-eks-d91a302"
+    finished = [machine_tree(name, NEW, seconds="10", kubelet=build) for name in FIVE[:3]]
+    machines = [*finished, *(machine_tree(name, "v1.36.3-eks-1-36-0", kubelet=build) for name in FIVE[3:])]
+    found = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
+    assert found is not None
+    assert (found.done, found.total) == (3, 5)
+
+
 def test_groups_that_are_replaced_are_not_counted() -> None:
     found = progress(
         [*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8")], [group_tree("a", "b", "c")], workers={}

@@ -33,6 +33,7 @@ from tests.support.objects.observed_upgrades import (
 )
 
 PLANES = ("a", "b", "c")
+EARLIER, BUILD = "v1.36.3-eks-1-36-0", "v1.36.3-eks-d91a302"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,21 @@ def test_first_node_follows_from_the_cluster(
     """Until another node has it: who began with that may have been broken off, or be gone."""
     nodes = [node(name, kubelet=kubelet) for name, kubelet in zip(PLANES, kubelets, strict=True)]
     assert scope_of(nodes, first=first).role(configured) == role
+
+
+@pytest.mark.parametrize(
+    ("versions", "role"),
+    [
+        ((EARLIER, EARLIER, EARLIER), "first-control-plane"),
+        ((EARLIER, NEW, EARLIER), "control-plane"),
+        ((NEW, EARLIER, EARLIER), "first-control-plane"),
+    ],
+)
+def test_release_of_a_node_follows_from_its_machine(versions: tuple[str, ...], role: str) -> None:
+    """Two releases of one patch version: the kubelets' names of builds don't tell them apart."""
+    nodes = [node(name, kubelet=BUILD) for name in PLANES]
+    machines = [machine(name, version=version) for name, version in zip(PLANES, versions, strict=True)]
+    assert replace(scope_of(nodes), control_plane_machines=tuple(machines)).role(NEW) == role
 
 
 def test_worker_shows_no_version_of_control_planes() -> None:

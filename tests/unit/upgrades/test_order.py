@@ -162,3 +162,19 @@ def test_kubeadm_takes_one_minor_up_at_a_time(current: str, wanted: str, message
 )
 def test_kubelet_names_a_build_or_nothing(reported: str, reached: bool) -> None:
     assert kubernetes_versions.is_reached(reported, "v1.36.3-eks-1-36-1") is reached
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "machine", "reached"),
+    [
+        ("v1.36.3-eks-d91a302", "v1.36.3-eks-1-36-5", False),
+        ("v1.36.3", "v1.36.3-eks-1-36-5", False),
+        ("v1.36.3-eks-d91a302", "v1.36.3-eks-1-36-6", True),
+        ("v1.36.3-eks-1-36-6", "v1.36.3-eks-1-36-5", True),  # such a kubelet tells
+        ("v1.36.3-eks-d91a302", "v1.36.2-eks-1-36-4", True),  # and by its numbers
+        ("v1.36.3-eks-d91a302", "", True),
+        ("v1.36.2-eks-d91a302", "v1.36.3-eks-1-36-6", False),
+    ],
+)
+def test_machine_tells_the_release_of_its_kubelet(kubelet: str, machine: str, reached: bool) -> None:
+    assert kubernetes_versions.has_release(kubelet, machine, "v1.36.3-eks-1-36-6") is reached

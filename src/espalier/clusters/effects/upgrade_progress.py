@@ -132,7 +132,7 @@ def _is_done(machine: Machine, upgrade: NodeUpgrade | None, target: str, *, is_d
 def _has_version(machine: Machine, target: str) -> bool:
     """True if the kubelet of a machine has the version, or, before there is one, if the Machine asks for it."""
     version = machine.status.node_info.get("kubeletVersion") or machine.spec.version
-    return kubernetes_versions.is_reached(str(version), target)
+    return kubernetes_versions.has_release(str(version), machine.spec.version, target)
 
 
 def _rounds(machines: Sequence[Machine]) -> int:

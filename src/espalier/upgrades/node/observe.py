@@ -53,7 +53,7 @@ class NodeScope:
     """The NodeUpgrade whose upgrader pod is on the node instead, empty if there is none."""
     control_plane: Object | None
     """The KubeadmControlPlane of the machine; None for workers."""
-    control_plane_machines: tuple[str, ...]
+    control_plane_machines: tuple[MachineView, ...]
     """The machines of the control plane, oldest first."""
     claimed_by: str
     """Another upgrade that has claimed the control plane; empty if there is none."""
@@ -103,12 +103,17 @@ class NodeScope:
         `kubeadm upgrade node` renders the version of kubeadm-config, whatever version kubeadm has. An `upgrade apply`
         may have been interrupted after it wrote the version, so it is repeated until another node has the version.
         `firstNodeToBeUpgraded` is not used: it was true when the NodeUpgrade was created, but that machine may be gone.
+        Machines tell releases of one patch version apart: they have the version of the upgrade once it is done.
         """
         if configured != self.upgrade.spec.kubernetes_version:
             return "first-control-plane"
+        wanted = self.upgrade.spec.kubernetes_version
         nodes = self.workload.nodes() if self.workload else []
+        of_machines = {view.node: view.machine.spec.version for view in self.control_plane_machines if view.node}
         reached = any(
-            kubernetes_versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
+            kubernetes_versions.has_release(
+                node.status.node_info.kubelet_version, of_machines.get(node.metadata.name, ""), wanted
+            )
             for node in nodes
             if health.CONTROL_PLANE in node.metadata.labels and node.metadata.name != self.node_name
         )
@@ -297,9 +302,7 @@ def observe(observer: UpgradeObserver, node_upgrade: Object) -> NodeScope:
         earlier=present if is_of_name and not is_own else None,
         taken_by="" if is_of_name else pod_upgrade,
         control_plane=control_plane,
-        control_plane_machines=tuple(
-            machine_view.name for machine_view in cluster_view.capi_objects.machines_of(control_plane)
-        )
+        control_plane_machines=tuple(cluster_view.capi_objects.machines_of(control_plane))
         if cluster_view and control_plane
         else (),
         claimed_by=_claimed_by(observer, cluster_view, control_plane, node_upgrade),

@@ -281,7 +281,8 @@ async def claim(ctx: NodeUpgradeContext) -> Outcome:
         nodes, pods, scope.node_name, len(scope.control_plane_machines), has_etcd=scope.has_etcd_on_its_nodes
     )
     wanted = desired_replicas(scope.control_plane.decode(KubeadmControlPlane))
-    rollout = health.rolled_out(scope.control_plane_machines, wanted, [scope.upgrade.spec.machine.name])
+    names_of_machines = [view.name for view in scope.control_plane_machines]
+    rollout = health.rolled_out(names_of_machines, wanted, [scope.upgrade.spec.machine.name])
     if unhealthy and rollout:
         return Wait(Reason.ROLLOUT_IN_PROGRESS, rollout)
     if unhealthy and not status.done(scope.upgrade.status.conditions):
