@@ -595,6 +595,49 @@ async def test_a_copy_ends_when_its_agent_says_so(epoch: int, said: str, recorde
     assert bool(written) == recorded
 
 
+@pytest.mark.parametrize(
+    ("answer", "metadata", "seconds", "recorded"),
+    [
+        (CopyOperationStatus(2, False, None, ""), {}, 0, True),
+        (CopyOperationStatus(2, False, None, "it is Copying"), {}, 0, False),
+        (CopyOperationStatus(1, False, None, ""), {}, 0, False),
+        (None, {}, 0, False),
+        (CopyOperationStatus(2, False, None, ""), {"generation": 2}, 0, None),
+        (CopyOperationStatus(2, False, None, ""), {"deletionTimestamp": NOW.isoformat()}, 0, None),
+        (CopyOperationStatus(2, False, None, ""), {}, 11, None),
+    ],
+)
+async def test_new_copy_is_asked_before_a_probe(
+    answer: CopyOperationStatus | None, metadata: Tree, seconds: float, recorded: bool | None
+) -> None:
+    written: list[object] = []
+
+    async def call(*_: object) -> bytes:
+        if answer is None:
+            raise ConnectionError("its pod is being started")
+        return msgspec.json.encode(answer)
+
+    async def merge(_resource: object, _live: object, patch: object, _precondition: object) -> None:
+        written.append(patch)
+
+    bucket = BackupBucket(spec=BackupBucketSpec(BucketProvider("local")))
+    looked = scope(BACK, bucket=bucket, backup_entry=an_object(BackupEntry.resource, "entry", "garden-dev"))
+    copy = stamped(rendering.copy_etcd(looked))
+    copy["metadata"] |= {"creationTimestamp": NOW.isoformat(), "generation": 1} | metadata
+    looked = replace(looked, etcd=Object(encode_json(copy)), now=NOW + timedelta(seconds=seconds))
+    asking = context(looked, OperationType.RESTORE, call=call, garden=SimpleNamespace(merge=merge))
+    verdict = backups.copy_backups(asking)
+    if recorded is None:  # its status decides
+        assert not isinstance(verdict, Action) or verdict.what == "ask the agent of etcd-main"
+        return
+    assert isinstance(verdict, Action)
+    outcome = await verdict.run()
+    assert isinstance(outcome, Wait)
+    assert bool(written) == recorded
+    if not recorded:
+        assert outcome == Wait("Copying", "copying backups of epoch 1", 0.2)
+
+
 @pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])
 def test_seed_of_the_newest_epoch_has_state_rights(epochs: Ownership) -> None:
     moving = shoot("b", "a", **{metadata_keys.OWNERSHIP: epochs.render()})

@@ -39,6 +39,8 @@ LONGEST_HOLD = 5.0
 """The longest time in seconds for which an agent may delay its answer."""
 SHORTEST_POLL = 0.1
 """The shortest time in seconds between two requests to an agent."""
+COPY_POLL = 0.2
+"""Seconds between two requests to the agent of a copy that has just begun."""
 ASKED_AFTER = 10.0
 """Seconds after which the agent of an Etcd is asked what it waits for: most are ready by then."""
 LARGEST_ANSWER = 64 * 1024
@@ -166,31 +168,49 @@ def copy_backups(ctx: ShootContext) -> Verdict:
     verdict = apply_object(ctx, Etcd.resource, scope.etcd, rendering.copy_etcd(scope))
     if not isinstance(verdict, Done) or live is None:
         return verdict
+    entry = scope.backup_entry
+    message = f"copying backups of epoch {_source_epoch(scope)}"
+    if entry is not None and (_is_ready(live, scope) or _is_new(live, scope)):
+        return Action("ask whether all backups are copied", lambda: _record_copied(ctx, entry, _is_ready(live, scope)))
     if not _is_ready(live, scope):
         advice = f"if there are no backups, delete BackupEntry {scope.entry_name}: a deleted shoot needs none"
         is_deleted = scope.object.metadata.deletion_timestamp is not None
-        message = f"copying backups of epoch {_source_epoch(scope)}"
         return _with_problems(ctx, live, Wait(TaskReason.COPYING, message, SOON), advice if is_deleted else "")
-    entry = scope.backup_entry
-    if entry is None:
-        return Wait(TaskReason.BACKUP_ENTRY_NOT_READY, f"BackupEntry {scope.entry_name} does not exist", SOON)
-    return Action("record that all backups are copied", lambda: _record_copied(ctx, entry))
+    return Wait(TaskReason.BACKUP_ENTRY_NOT_READY, f"BackupEntry {scope.entry_name} does not exist", SOON)
 
 
-async def _record_copied(ctx: ShootContext, entry: Object) -> Continue | Wait | Failure:
+def _is_new(live: Etcd, scope: Scope) -> bool:
+    """True for an Etcd as it was created, in its first seconds: its agent is asked, because a probe may come a second
+    after the copy is done. After a change of the spec a pod may still copy something else."""
+    metadata = live.metadata
+    return metadata.generation == 1 and metadata.deletion_timestamp is None and _age(live, scope) < ASKED_AFTER
+
+
+def _age(live: Etcd, scope: Scope) -> float:
+    """Seconds since its creation."""
+    created = live.metadata.creation_timestamp
+    return (scope.now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
+
+
+async def _record_copied(ctx: ShootContext, entry: Object, is_ready: bool) -> Continue | Wait | Failure:
     """Record the end of a copy, which its agent must confirm: anybody with rights on the status of the Etcd can write
     there that it is ready, and the copy would be broken off."""
     epoch = ctx.scope.epoch
+    message = f"copying backups of epoch {_source_epoch(ctx.scope)}"
     try:
         async with asyncio.timeout(LONGEST_HOLD):
             text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
         answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
     except Exception as error:  # a call may fail in any way; it is repeated
+        if not is_ready:
+            return Wait(TaskReason.COPYING, message, COPY_POLL)  # its pod is being started
         problem = f"etcd-main is ready, but its agent does not confirm the copy: {error or type(error).__name__}"
         return Wait(TaskReason.AGENT_UNREACHABLE, problem, ctx.tools.config.agent_poll)
     if answer.epoch != epoch or answer.message:
         reason = answer.message or f"it copies for epoch {answer.epoch}, not {epoch}"
-        return Wait(TaskReason.COPYING, f"copying backups of epoch {_source_epoch(ctx.scope)}: {reason}", SOON)
+        return Wait(
+            TaskReason.COPYING, f"{message}: {reason}" if is_ready else message, SOON if is_ready else COPY_POLL
+        )
     patch: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(epoch)}}}
     await ctx.tools.garden.merge(BackupEntry.resource, entry, patch, Precondition.UID)
     return Wait(TaskReason.OBJECT_WRITTEN, f"the copy for epoch {epoch} is recorded as complete", SOON)
@@ -214,9 +234,8 @@ def _with_problems(ctx: ShootContext, live: Etcd, wait: Wait, advice: str = "") 
             answer = f"the agent of etcd-main: {error or type(error).__name__}"
         return with_problems(*errors, answer, advice)
 
-    created = live.metadata.creation_timestamp
-    age = (ctx.scope.now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
-    return with_problems(*errors) if age < ASKED_AFTER else Action("ask the agent of etcd-main", ask_agent)
+    is_asked = _age(live, ctx.scope) >= ASKED_AFTER
+    return Action("ask the agent of etcd-main", ask_agent) if is_asked else with_problems(*errors)
 
 
 def delete_copy_etcd(ctx: ShootContext) -> Verdict:
