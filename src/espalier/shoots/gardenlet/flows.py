@@ -153,8 +153,11 @@ def _migrate() -> Flow[ShootContext]:
     wake_etcd = flow.add("Wake etcd", backups.wake_etcd, after=[destination_ready], skip=backups.skip_wake)
     stop_controllers = flow.add("Stop controllers", control_plane.stop(*CONTROLLERS), after=[wake_etcd])
     stop_api_server = flow.add("Stop kube-apiserver", control_plane.stop(API_SERVER), after=[stop_controllers])
+    # While kube-apiserver ends, which takes it a second: nobody can write any more.
     migrate_extension_resources = flow.add(
-        "Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS), after=[stop_api_server]
+        "Migrate extension resources",
+        control_plane.once_stopping(API_SERVER, extensions.migrate(*ALL_EXTENSIONS)),
+        after=[stop_controllers],
     )
     persist_extension_state = flow.add(
         "Persist extension state", extensions.wait_until_persisted, after=[migrate_extension_resources]
@@ -162,7 +165,9 @@ def _migrate() -> Flow[ShootContext]:
     remove_extension_resources = flow.add(
         "Remove extension resources", extensions.delete_migrated(*ALL_EXTENSIONS), after=[persist_extension_state]
     )
-    hand_over_etcd = flow.add("Hand over etcd", backups.hand_over_etcd, after=[remove_extension_resources])
+    hand_over_etcd = flow.add(
+        "Hand over etcd", backups.hand_over_etcd, after=[remove_extension_resources, stop_api_server]
+    )
     flow.add("Release", backups.record_release, after=[hand_over_etcd])
     return flow
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
 from espalier.api.crd import crd_of
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status
@@ -42,7 +42,7 @@ from espalier.shoots.gardenlet import clusters, leases, rendering, steps
 from espalier.shoots.gardenlet.comparison import stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
-from espalier.shoots.gardenlet.flows import LEAVE
+from espalier.shoots.gardenlet.flows import LEAVE, MIGRATE
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
@@ -436,6 +436,19 @@ def test_program_has_ended_once_its_pods_have() -> None:
     stopped = control_plane.stop("kube-apiserver")
     assert isinstance(stopped(context(scope(pod_roles=frozenset({"apiserver"})))), Wait)
     assert isinstance(stopped(context(scope())), Done)
+
+
+@pytest.mark.demand("G38")
+@pytest.mark.parametrize(("replicas", "due"), [(None, True), (0, True), (1, False)])
+def test_extensions_migrate_while_api_server_ends(replicas: int | None, due: bool) -> None:
+    migrate = MIGRATE.tasks["Migrate extension resources"].evaluate
+    live = {} if replicas is None else {"kube-apiserver": _deployment(replicas)}
+    verdict = migrate(context(scope(deployments=live, pod_roles=frozenset({"apiserver"})), OperationType.MIGRATE))
+    assert verdict == (Done() if due else Wait("PodsRunning", "kube-apiserver is stopped first", 5.0))
+
+
+def _deployment(replicas: int) -> Object:
+    return an_object(DEPLOYMENT, "kube-apiserver", TECHNICAL_ID, spec={"replicas": replicas}, status={"replicas": 1})
 
 
 async def test_recreated_entry_is_not_deleted() -> None:

@@ -272,6 +272,18 @@ def _stop(ctx: ShootContext, name: str) -> Verdict:
     return _wait_for_pods(ctx, name)
 
 
+def once_stopping(name: str, task: Callable[[ShootContext], Verdict]) -> Callable[[ShootContext], Verdict]:
+    """The task, as soon as this Deployment is scaled to zero; its pods may still be ending (G38)."""
+
+    def evaluate(ctx: ShootContext) -> Verdict:
+        live = ctx.scope.deployments.get(name)
+        if live is not None and live.tree["spec"].get("replicas", 1) != 0:
+            return Wait(TaskReason.PODS_RUNNING, f"{name} is stopped first", SOON)
+        return task(ctx)
+
+    return evaluate
+
+
 def _wait_for_pods(ctx: ShootContext, name: str) -> Verdict:
     return (
         Wait(TaskReason.PODS_RUNNING, f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
