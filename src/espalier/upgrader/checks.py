@@ -18,6 +18,11 @@ from .static_pods import MANIFESTS
 SUPPORTED_SYSTEMS = ("ubuntu", "debian")
 OLDEST_CONTAINERD = (1, 7)
 """The oldest minor version of containerd whose CRI the kubelets of Kubernetes 1.34 to 1.37 take."""
+NEEDED = (
+    f"{services.CONTAINERD}/containerd",
+    *(f"{services.KUBERNETES}/{name}" for name in ("kubeadm", "kubectl", "kubelet")),
+)
+"""Programs of each image: without its containerd, that of the node would stay, however old it is."""
 MAX_KUBELET_SKEW = 3
 """Minors by which a kubelet may be older than its API server (Kubernetes' version skew policy)."""
 SPARE_BYTES = 64 * 1024 * 1024
@@ -39,7 +44,7 @@ def check_preconditions(node: Node, wanted: str, changes: Changes, etcd: str = "
 
 
 def check_image(node: Node, wanted: str) -> None:
-    """Check that the image has the version asked for, for this architecture."""
+    """Check that the image has the version asked for, for this architecture, with all that is needed."""
     contents = node.contents
     if wanted and wanted != contents.version:
         raise StepFailed(
@@ -50,6 +55,10 @@ def check_image(node: Node, wanted: str) -> None:
         raise StepFailed(
             f"the upgrader image is for {contents.machine}, but this node is {os.uname().machine}: "
             "use an image for the node's architecture"
+        )
+    if missing := [name for name in NEEDED if name not in contents.files]:
+        raise StepFailed(
+            f"the upgrader image lacks {', '.join(missing)}: nothing was changed; use an image with all components"
         )
     containerd = contents.versions.get(services.CONTAINERD, "")
     version = find_version(containerd)

@@ -305,9 +305,12 @@ def build_image(
     *,
     containerd: str = NEW_CONTAINERD,
     plugins: str = NEW_PLUGINS,
+    without: str = "",
 ) -> None:
-    """The folder of an upgrader image for simulated nodes."""
+    """The folder of an upgrader image for simulated nodes, without the programs whose `component/program` begins so."""
     texts = folder.components(version, containerd, plugins)
+    if without:
+        texts = {name: text for name, text in texts.items() if not name.startswith(without)}
     for name, text in texts.items():
         place = target / contents.COMPONENTS / name
         place.parent.mkdir(parents=True, exist_ok=True)

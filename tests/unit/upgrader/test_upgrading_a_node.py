@@ -481,6 +481,24 @@ def test_an_image_with_an_old_containerd_is_refused(tmp_path: Path, version: str
         assert refused(node).startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("without", "missing"),
+    [
+        ("containerd/", "containerd/containerd"),
+        ("kubernetes/kubelet", "kubernetes/kubelet"),
+        ("kubernetes/", "kubernetes/kubeadm, kubernetes/kubectl, kubernetes/kubelet"),
+    ],
+)
+def test_an_image_without_a_program_is_refused(tmp_path: Path, without: str, missing: str) -> None:
+    """The node would keep its containerd, whatever it is."""
+    with simulated(tmp_path) as node:
+        build_image(tmp_path / "image", without=without)
+        node.__post_init__()
+        assert refused(node) == (
+            f"the upgrader image lacks {missing}: nothing was changed; use an image with all components"
+        )
+
+
 @pytest.mark.parametrize("kubernetes", KUBERNETES.values(), ids=lambda minor: minor.patch)
 def test_the_oldest_containerd_is_that_of_the_matrix(kubernetes: KubernetesMinor) -> None:
     assert numbers(kubernetes.containerd_oldest) == checks.OLDEST_CONTAINERD
