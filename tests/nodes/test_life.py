@@ -15,7 +15,6 @@ from tests.support.environments.node_port_client import asked_throughout
 from tests.support.environments.node_versions import NEW, NEWER
 from tests.support.environments.real_environment import RealEnvironment, made, real_environment
 from tests.support.environments.real_life import MISSING
-from tests.support.histories import kubectl_story as story
 from tests.support.providers.node_manifests import manifest
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -26,7 +25,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSIN
 )
 async def test_example_becomes_a_real_cluster_with_a_life(home: Path, clean: Footprint) -> None:
     async with real_environment(home) as env:
-        await env.management("apply", "-f", str(story.EXAMPLE))
+        await env.apply(manifest(2))
         await env.ready("garden")
         await env.synced("garden")
         workload = await env.workload("garden")
@@ -47,7 +46,7 @@ async def test_example_becomes_a_real_cluster_with_a_life(home: Path, clean: Foo
             assert gone == announced
             await use.has_nodes(workload, control_planes=1, workers=1, version=NEW)
             await use.carries_pods(workload)
-        await env.management("delete", "-f", str(story.EXAMPLE), "--wait")
+        await env.management("delete", "-f", "-", "--wait", stdin=manifest(2))
         assert await env.nodes() == []
         assert not (home / "nodes").exists()
     assert made(footprint(home), home) == made(clean, home)

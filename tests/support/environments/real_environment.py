@@ -76,7 +76,8 @@ class RealEnvironment:
         """`espalier up --nodes real`, to where it serves."""
         flags = ("--nodes", "real", "--node-addresses", ADDRESSES, *self.flags)
         code, _, complaint = await self.espalier("up", "--detach", *flags)
-        assert code == 0, complaint + self.home.log.read_text()[-3000:]
+        log = self.home.log.read_text()[-3000:] if self.home.log.exists() else ""
+        assert code == 0, complaint + log
 
     async def kill(self) -> None:
         """`kill -9` of the environment's process; nodes go on."""
