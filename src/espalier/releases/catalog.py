@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -182,7 +182,7 @@ class _Loading:
         if parsed(entry.version) is None:
             self._add(document, f"{field}.version", entry.version, "not a semantic version", ["v0.26.0"])
             return None
-        if not _is_moment(entry.date):
+        if _moment(entry.date) is None:
             self._add(document, f"{field}.date", entry.date, "not a date with time and zone", [_MOMENT])
         try:
             bundles = self._read_bundles(entry.bundle_manifest_url)
@@ -198,13 +198,16 @@ class _Loading:
     def _read_bundles(self, url: str) -> Bundles:
         if url not in self._bundles:
             bundles, document = self._files.read(url, Bundles)
+            # Published Bundles name no namespace; EKS Anywhere puts them there.
+            namespace = bundles.metadata.namespace or SYSTEM_NAMESPACE
+            bundles = replace(bundles, metadata=replace(bundles.metadata, namespace=namespace))
             self._bundles[url] = bundles
             other = self._files_of.setdefault(bundles.metadata.name, url)
             if other != url:
                 message = f"the Bundles in {other} have this name as well; each need their own"
                 self._add(document, "metadata.name", bundles.metadata.name, message)
-            if not bundles.metadata.name or not bundles.metadata.namespace:
-                self._add(document, "metadata", bundles.metadata.name, "Bundles need a name and a namespace")
+            if not bundles.metadata.name:
+                self._add(document, "metadata", bundles.metadata.name, "Bundles need a name")
             seen: set[str] = set()
             for index, bundle in enumerate(bundles.spec.versions_bundles):
                 field = f"spec.versionsBundles[{index}]"
@@ -253,17 +256,26 @@ _MINOR = re.compile(r"[0-9]+\.[0-9]+")
 _MOMENT = "2026-08-14T00:00:00Z"
 
 
-def _is_moment(text: str) -> bool:
-    """True if an API server accepts this as a date-time."""
+_GO_TIME = re.compile(r"(\S+) ([0-9:]+)(\.[0-9]+)? ([+-][0-9]{4}) \S+")
+"""Go's text of a time, `2026-08-13 23:33:21.123456789 +0000 UTC`, which the published manifest has as date."""
+
+
+def _moment(text: str) -> str | None:
+    """A date as an API server accepts it, without fractions of a second if it was Go's text; None if it is no date."""
+    go_time = _GO_TIME.fullmatch(text)
     try:
-        return "T" in text and datetime.fromisoformat(text).tzinfo is not None
+        if go_time is not None:
+            moment = datetime.fromisoformat(f"{go_time[1]}T{go_time[2]}{go_time[4]}").astimezone(UTC)
+            return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return text if "T" in text and datetime.fromisoformat(text).tzinfo is not None else None
     except ValueError:
-        return False
+        return None
 
 
 def _object(entry: ReleaseEntry, bundles: Bundles) -> EKSARelease:
     reference = BundlesRef(bundles.api_version, bundles.metadata.name, bundles.metadata.namespace)
-    spec = EKSAReleaseSpec(entry.date, entry.version, entry.git_commit, entry.bundle_manifest_url, reference)
+    date = _moment(entry.date) or entry.date
+    spec = EKSAReleaseSpec(date, entry.version, entry.git_commit, entry.bundle_manifest_url, reference)
     return EKSARelease(metadata=ObjectMeta(name=release_name(entry.version)), spec=spec)
 
 

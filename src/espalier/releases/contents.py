@@ -24,6 +24,8 @@ _BY_DIGEST = "registry/name:tag or registry/name@sha256:..."
 _BY_TAG = "registry/name:tag"
 _ONLY_BY_TAG = ("haproxy.image",)
 """Images that Cluster API's objects name by repository and tag, without a digest."""
+_NO_IMAGE = ("", "<placeholder>")
+"""No image: the latter in Bundles of EKS Anywhere for a provider that it no longer builds (CloudStack, v0.26.0)."""
 
 
 class UnknownKubernetesVersion(LookupError):
@@ -58,11 +60,14 @@ class UnusableBundles(LookupError):
 
 
 def image_at(bundle: VersionsBundle, path: str) -> Image | None:
-    """The image in a field of an entry, like `cilium.operator`; None when the entry lacks it, or names none."""
+    """The image in a field of an entry, like `cilium.operator`; None when the entry lacks it, or names none.
+
+    EKS Anywhere names none with a placeholder.
+    """
     part: object = bundle
     for name in path.split("."):
         part = getattr(part, re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name), None)
-    return part if isinstance(part, Image) and part.uri else None
+    return part if isinstance(part, Image) and part.uri not in _NO_IMAGE else None
 
 
 def check_images(bundles: Bundles, entry: VersionsBundle, asked: Iterable[str], required: Iterable[str] = ()) -> None:
@@ -113,7 +118,7 @@ def reference(image: str) -> re.Match[str] | None:
 
 def images(bundle: VersionsBundle) -> dict[str, str]:
     """All container images of an entry, from the path of the field (`kindnetd.image`) to the image."""
-    return {path: image.uri for path, image in _images(bundle, "") if image.uri}
+    return {path: image.uri for path, image in _images(bundle, "") if image.uri not in _NO_IMAGE}
 
 
 def _images(part: object, path: str) -> Iterator[tuple[str, Image]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from espalier.api.eksa.infrastructure import CloudStackBundle
 from espalier.cli.kit.layout import Layout
 from espalier.cli.management.commands import components_of
 from espalier.cli.management.component_versions import Versions, compared
@@ -56,6 +58,13 @@ def test_a_version_is_that_of_the_image(image: str, present: str) -> None:
 
 def test_a_release_without_a_version_changes_nothing() -> None:
     assert Versions("x", "v1", "").change == "stays"
+
+
+def test_component_that_is_no_longer_released_stays() -> None:
+    """Bundles of EKS Anywhere say so of CloudStack's provider."""
+    bundle = replace(BUNDLE, cloud_stack=CloudStackBundle(version="deprecated"))
+    rows = compared([deployment("capc-system", "capc-controller-manager", "r.io/capc:v0.6.1")], bundle)
+    assert ("CloudStack", "v0.6.1", "stays") in [(row.title, row.present, row.change) for row in rows]
 
 
 def test_image_of_the_release_stays() -> None:

@@ -219,7 +219,14 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "bundles-1.yaml:287: Bundles bundles-1: spec.versionsBundles[1].kubeVersion: the EKS Distro Release "
             "kubernetes-1-34-eks-2 that it references is for Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
         ),
-        ("bundles-1.yaml", "  namespace: eksa-system\n", "", "metadata: Bundles need a name and a namespace"),
+        ("bundles-1.yaml", "  name: bundles-1\n", "", "metadata: Bundles need a name"),
+        (
+            "releases.yaml",
+            "'2026-06-19T00:00:00Z'",
+            "2026-06-31 00:00:00 +0000 UTC",
+            "releases.yaml:15: Release eks-a-release: spec.releases[1].date: not a date with time and zone; found "
+            "2026-06-31",
+        ),
         (
             "eks-distro/kubernetes-1-36-eks-1.yaml",
             "etcd-io/etcd:v3.6.8-eks-1-36-1",

@@ -1,6 +1,8 @@
 """EKS Anywhere v0.26.1 as a folder of releases: its manifest, and Bundles with every field of its API.
 
-CloudStack left the Bundles with v0.26.0, so that no entry has `cloudStack`.
+Both are as its release program writes them: Go's text of a time as date, an empty status, Bundles without a namespace.
+
+CloudStack left with v0.26.0: entries have `cloudStack` with placeholders instead of references.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ import yaml
 
 import espalier.releases
 from espalier.api.eksa.cluster import ClusterSpec
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.schema import violations
 from espalier.clusters.observe.rules import releases as rules
 from espalier.clusters.observe.rules.warnings import support
 from espalier.providers.registry import PROVIDERS
-from espalier.releases import Releases
+from espalier.releases import Releases, images, invalid_images
 
 DATA = Path(espalier.releases.__file__).parent / "data"
-VERSION, BUNDLES = "v0.26.1", 126
+VERSION, BUNDLES = "v0.26.1", 124
 FIELDS = """
 aws
   clusterTemplate: Manifest
@@ -177,7 +182,7 @@ vSphere
 NOW = datetime(2026, 8, 20, tzinfo=UTC)
 
 
-_IMAGE = {"name": "a", "uri": "example.org/a:v1", "imageDigest": "sha256:00", "os": "linux", "arch": ["amd64"]}
+_IMAGE = {"name": "a", "uri": "example.org/a:v1", "imageDigest": "sha256:" + 64 * "0", "os": "linux", "arch": ["amd64"]}
 _IMAGE |= {"osName": "ubuntu", "description": "an image"}
 _ARCHIVE = {name: value for name, value in _IMAGE.items() if name != "imageDigest"} | {"sha256": "00", "sha512": "00"}
 _MANIFEST = {"uri": "https://example.org/a.yaml"}
@@ -192,6 +197,15 @@ VALUES: dict[str, Any] = {
     "Manifest": _MANIFEST,
     "OsArchives": _OS,
     "ProviderBundle": _PROVIDER,
+}
+
+
+PLACEHOLDER = {"uri": "<placeholder>"}
+DEPRECATED = {
+    "version": "deprecated",
+    "components": PLACEHOLDER,
+    "metadata": PLACEHOLDER,
+    **{image: {"name": image, **PLACEHOLDER} for image in ("clusterAPIController", "kubeRbacProxy", "kubeVip")},
 }
 
 
@@ -225,18 +239,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("releases") / "data"
     shutil.copytree(DATA, target)
     bundles = yaml.safe_load((target / "bundles-1.yaml").read_text())
-    bundles["metadata"]["name"] = f"bundles-{BUNDLES}"
+    bundles["metadata"] = {"name": f"bundles-{BUNDLES}", "creationTimestamp": "2026-08-13T21:10:03Z"}
+    bundles["status"] = {}
     bundles["spec"] |= {"number": BUNDLES, "cliMinVersion": VERSION, "cliMaxVersion": VERSION}
     for entry in bundles["spec"]["versionsBundles"]:
         complete(entry, of_fields(FIELDS.strip("\n").split("\n")))
-        del entry["cloudStack"]
+        entry["cloudStack"] = DEPRECATED
     bundles["spec"]["versionsBundles"][0]["endOfStandardSupport"] = "2026-08-31"
     (target / f"bundles-{BUNDLES}.yaml").write_text(yaml.safe_dump(bundles))
     manifest = yaml.safe_load((target / "releases.yaml").read_text())
     release = {
-        "date": "2026-08-13T23:33:00Z",
+        "date": "2026-08-13 23:33:21.123456789 +0000 UTC",
         "version": VERSION,
-        "number": 126,
+        "number": BUNDLES,
         "gitCommit": "af33358",
         "gitTag": VERSION,
         "bundleManifestUrl": f"embed:///bundles-{BUNDLES}.yaml",
@@ -245,6 +260,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     manifest["spec"]["releases"].insert(0, release)
     manifest["spec"]["latestVersion"] = VERSION
+    manifest["metadata"] = {"name": "eks-anywhere", "creationTimestamp": "2026-08-13T23:33:21Z"}
+    manifest["status"] = {}
     (target / "releases.yaml").write_text(yaml.safe_dump(manifest))
     return target
 
@@ -267,6 +284,16 @@ def test_the_newest_release_of_the_manifest_is_taken(releases: Releases) -> None
     assert "v0.26.0" in map(str, releases.versions)
 
 
+def test_objects_of_a_published_release_can_be_created(releases: Releases) -> None:
+    """An API server takes a date as RFC 3339 has it, and Bundles lie where releases refer to them."""
+    release = releases.newest()
+    assert release.eksa_release.spec.date == "2026-08-13T23:33:21Z"
+    assert release.eksa_release.spec.bundles_ref.namespace == SYSTEM_NAMESPACE
+    assert release.bundles.metadata.namespace == SYSTEM_NAMESPACE
+    assert violations(EKSARelease, msgspec.to_builtins(release.eksa_release)) == []
+    assert violations(Bundles, msgspec.to_builtins(release.bundles)) == []
+
+
 @pytest.mark.parametrize("kind", sorted(set(PROVIDERS) - {"CloudStackDatacenterConfig"}))
 def test_bundles_without_cloudstack_serve_others(releases: Releases, kind: str) -> None:
     bundles = releases.release(VERSION).bundles
@@ -278,6 +305,14 @@ def test_cloudstack_is_refused_with_what_is_lacking(releases: Releases) -> None:
     (violation,) = rules.components(spec(kind), PROVIDERS[kind], releases.release(VERSION).bundles)
     assert "cloudStack.kubeVip" in str(violation)
     assert list(rules.components(spec(kind), PROVIDERS[kind], releases.release("v0.26.0").bundles)) == []
+
+
+def test_placeholders_are_no_images(releases: Releases) -> None:
+    """The webhook refuses Bundles with invalid images, whoever would use them."""
+    bundles = releases.release(VERSION).bundles
+    assert list(invalid_images(bundles)) == []
+    for entry in bundles.spec.versions_bundles:
+        assert "cloudStack" not in {path.partition(".")[0] for path in images(entry)}
 
 
 def test_the_end_of_standard_support_is_warned_of(releases: Releases) -> None:

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import PRESERVE, KubeObject, kind
-from espalier.api.meta import Part
+from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
 
@@ -35,8 +35,13 @@ class ReleaseManifestSpec(Part):
     releases: Annotated[list[ReleaseEntry], Meta(min_length=1, description="The releases, in any order.")]
 
 
+class ReleaseManifestStatus(Observed, frozen=True):
+    """Empty, and there nevertheless: EKS Anywhere writes its manifest with Go's encoder."""
+
+
 @kind(Resource(GROUP, VERSION, "releases", "Release"))
 class ReleaseManifest(KubeObject, kw_only=True):
     """The list of releases."""
 
     spec: ReleaseManifestSpec
+    status: ReleaseManifestStatus = ReleaseManifestStatus()

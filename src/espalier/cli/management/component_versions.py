@@ -16,6 +16,8 @@ from espalier.kube.objects import Object
 
 PROVIDER_LABEL = f"{CLUSTER_NAME_LABEL.partition('/')[0]}/provider"
 """As clusterctl sets it."""
+NO_LONGER_RELEASED = "deprecated"
+"""The version in Bundles of EKS Anywhere of a component that it no longer builds."""
 
 
 class Component(NamedTuple):
@@ -88,7 +90,8 @@ def compared(deployments: Iterable[Object], bundle: VersionsBundle) -> list[Vers
     rows = []
     for component in COMPONENTS:
         part = getattr(bundle, component.field, None)
-        wanted = str(getattr(part, "version", "") or "")
+        version = str(getattr(part, "version", "") or "")
+        wanted = version if version != NO_LONGER_RELEASED else ""
         present = next((_version(item) for item in present_deployments if _is_of(item, component)), "")
         controller = getattr(part, "cluster_controller", None)
         if controller is not None and present == _tag(controller.uri):  # which has the number of a build, too
