@@ -130,7 +130,7 @@ async def end_without_annotation(ctx: AnnotationContext) -> Outcome:
     is_paused = annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
     stands = ctx.upgrade is not None and not _is_ready(ctx.upgrade)
     if is_paused and stands and ctx.tools.observer.asks_in_place(ctx.object):
-        return Wait(Reason.UPGRADING, f"waiting for annotation {ctx.group.annotation} to be set again")
+        return Wait(Reason.UPGRADING_NODES, f"waiting for annotation {ctx.group.annotation} to be set again")
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
     removals: dict[str, None] = {}
@@ -222,7 +222,7 @@ async def replace_lost(ctx: AnnotationContext) -> Outcome:
         await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": changed}})
     if changed or lost:
         return Wait(Reason.REPLACING_MACHINE, lost or "a lost machine was replaced")
-    return Wait(Reason.UPGRADING, f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name} to complete")
+    return Wait(Reason.UPGRADING_NODES, f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name} to complete")
 
 
 STEPS = (end_without_annotation, leave_to_hooks, read_cluster, advance, replace_lost)

@@ -95,8 +95,8 @@ PAUSED_AGAIN = [{PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}]
         ("one is lost", {REPLACING: "one is lost"}, [], "ReplacingMachine"),
         ("", {REPLACING: "one is lost"}, PAUSED_AGAIN, "ReplacingMachine"),
         ("", {REPLACING: "one is lost"} | THEIRS, [{REPLACING: None}], "ReplacingMachine"),
-        ("", OURS, [], "Upgrading"),
-        ("", THEIRS, [], "Upgrading"),
+        ("", OURS, [], "UpgradingNodes"),
+        ("", THEIRS, [], "UpgradingNodes"),
     ],
 )
 def test_pause_of_the_upgrade_alone_is_lifted(

@@ -492,10 +492,10 @@ class Reason(reference.Reason):
     OWNER_EDITED = _time(
         "OwnerEdited", "the owner was edited; the next upgrade applies its new spec", GROUP, limit=_UPGRADE
     )
-    UPGRADING = _time("Upgrading", "the upgrade is in progress; the message counts the nodes", GROUP, limit=_UPGRADE)
     UPGRADING_NODES = _time(
         "UpgradingNodes",
-        "nodes are upgraded: those of a control plane one at a time, workers as maxUnavailable allows",
+        "nodes are upgraded: those of a control plane one at a time, workers as maxUnavailable allows; the message "
+        "counts them",
         GROUP,
         limit=_UPGRADE,
     )

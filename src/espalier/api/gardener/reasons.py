@@ -187,7 +187,7 @@ class TaskReason(Reason):
         "the operation is `Failed`: remove the cause, and annotate the Shoot with `gardener.cloud/operation=retry`",
         TASK,
     )
-    SHOOT_CHANGED = _time("ShootChanged", "the Shoot was changed at the same time; it is read again", TASK)
+    PLAN_OUTDATED = _time("PlanOutdated", "objects were changed at the same time; they are read again", TASK)
     DELETING = _time(
         "Deleting",
         "an object that has to go, or to be recreated, is still being deleted; if that lasts, its finalizers name who "
@@ -271,8 +271,8 @@ class TaskReason(Reason):
         "extension for the kinds and types in the message. Nothing was stopped; install it there, or name another seed",
         TASK,
     )
-    PODS_RUNNING = _time(
-        "PodsRunning",
+    PODS_STOPPING = _time(
+        "PodsStopping",
         "pods of a stopped program still run or terminate; if that lasts, look at the kubelet of their node",
         TASK,
     )
@@ -345,9 +345,6 @@ class BackupReason(Reason):
         "nothing to do: the Secret with the credentials of the bucket is read again every minute",
         BACKUPS,
     )
-    BACKUP_BUCKET_CREATED = _time(
-        "BackupBucketCreated", "a BackupBucket of this name was created at the same time; it is read again", BACKUPS
-    )
     RIGHTS_MISSING = _time(
         "RightsMissing", "the garden has not granted the seed access to the BackupEntry yet", BACKUPS
     )
@@ -381,16 +378,10 @@ class BackupReason(Reason):
         "another seed has the BackupEntry, and the extension of this one has not migrated it yet; the data stay",
         BACKUPS,
     )
-    BACKUP_ENTRY_DELETING = _time(
-        "BackupEntryDeleting", "the extension resource is being deleted; if that lasts, see its status", BACKUPS
+    DELETING = _time(
+        "Deleting", "the extension resource is being deleted, or recreated; if that lasts, see its status", BACKUPS
     )
-    DELETING = _time("Deleting", "the extension resource is being deleted, and is then recreated", BACKUPS)
-    EXTENSION_RESOURCE_CREATED = _time(
-        "ExtensionResourceCreated", "the extension resource was created at the same time; it is read again", BACKUPS
-    )
-    OBJECT_CHANGED = _time(
-        "ObjectChanged", "the object was changed or deleted at the same time; it is read again", BACKUPS
-    )
+    PLAN_OUTDATED = _time("PlanOutdated", "objects were changed at the same time; they are read again", BACKUPS)
     STATUS_NOT_WRITTEN = _time(
         "StatusNotWritten",
         "the garden did not accept the status; the message has its answer, and it is retried",
@@ -405,7 +396,7 @@ class StateReason(Reason):
         "ShootStateMissing", "the ShootState does not exist yet: the shoot's flow creates it with the secrets", STATE
     )
     RIGHTS_MISSING = _time("RightsMissing", "the garden has not granted the seed access to the ShootState yet", STATE)
-    OBJECT_CHANGED = _time("ObjectChanged", "the ShootState was changed at the same time; it is read again", STATE)
+    PLAN_OUTDATED = _time("PlanOutdated", "objects were changed at the same time; they are read again", STATE)
     CACHE_NOT_SYNCED = _time(
         "CacheNotSynced", "a kind of extension was installed just now, and its resources are not known yet", STATE
     )
@@ -645,8 +636,8 @@ class ControllerReason(Reason):
     STORE_CHECK_SCHEDULED = _time(
         "StoreCheckScheduled", "stores of other seeds were tried, and will be again", CONTROLLERS
     )
-    LEASES_NOT_SYNCED = _time(
-        "LeasesNotSynced", "the garden has not read the Leases of seeds yet, or can't at the moment", CONTROLLERS
+    CACHE_NOT_SYNCED = _time(
+        "CacheNotSynced", "the garden has not read the Leases of seeds yet, or can't at the moment", CONTROLLERS
     )
     LEASE_CHECK_SCHEDULED = _time(
         "LeaseCheckScheduled", "the Lease of the seed was read, and will be again", CONTROLLERS

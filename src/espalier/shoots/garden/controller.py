@@ -88,7 +88,7 @@ class Garden:
         if live is None:
             return Done()
         if not self._seed_leases.is_observed:
-            return Wait(ControllerReason.LEASES_NOT_SYNCED, "the Leases of seeds are not synced yet", after=1)
+            return Wait(ControllerReason.CACHE_NOT_SYNCED, "the Leases of seeds are not synced yet", after=1)
         silence = self._seed_leases.silence(key.name)
         status = live.decode(Seed).status
         has_begun = self._seed_leases.has_lease(key.name)

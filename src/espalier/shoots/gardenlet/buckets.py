@@ -123,7 +123,7 @@ class Backups:
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
-                return Wait(BackupReason.BACKUP_BUCKET_CREATED, "another one of this name was just created", SOON)
+                return Wait(BackupReason.PLAN_OUTDATED, "another one of this name was just created", SOON)
         typed = live.decode(BackupBucket)
         if reference is not None and reference != (typed.spec.credentials_ref or typed.spec.secret_ref):
             renewed = {"spec": {"credentialsRef": spec["credentialsRef"], "secretRef": None}}
@@ -276,7 +276,7 @@ class Backups:
             live = await self._tools.seed.merge(kind.resource, live, confirmed, Precondition.UID)
         if live.metadata.deletion_timestamp is None:
             await self._tools.seed.delete(kind.resource, live, found_by_owner)
-        return Wait(BackupReason.BACKUP_ENTRY_DELETING, "the extension resource is being deleted", after=SOON)
+        return Wait(BackupReason.DELETING, "the extension resource is being deleted", after=SOON)
 
     # Both.
 
@@ -350,7 +350,7 @@ class Backups:
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **request}}
             live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
         if live is None:
-            return Wait(BackupReason.EXTENSION_RESOURCE_CREATED, "the extension resource is being created", after=SOON)
+            return Wait(BackupReason.PLAN_OUTDATED, "the extension resource is being created", after=SOON)
         if problem := results.problem(live):
             return await self._report_wait(garden, TaskReason.RESULTS_CHANGED, problem, resource)
         return await self._report(resource, garden, live.decode(kind), requested=requested_operation(live.metadata))
@@ -369,7 +369,7 @@ class Backups:
         try:
             await self._status(resource, garden, operation, failure, **changed)
         except (NotFound, Conflict) as conflict:
-            return Wait(BackupReason.OBJECT_CHANGED, f"{conflict}", after=SOON)
+            return Wait(BackupReason.PLAN_OUTDATED, f"{conflict}", after=SOON)
         except KubeError as refusal:
             return Fault(BackupReason.STATUS_NOT_WRITTEN, f"{refusal}")
         return Done()

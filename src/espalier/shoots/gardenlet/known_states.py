@@ -38,7 +38,7 @@ VERSION = "version"
 _PASSING = frozenset(
     {
         StateReason.RIGHTS_MISSING,
-        StateReason.OBJECT_CHANGED,
+        StateReason.PLAN_OUTDATED,
         StateReason.CACHE_NOT_SYNCED,
         StateReason.EPOCH_OUTDATED,
     }
@@ -167,7 +167,7 @@ def controller(
             return Wait(StateReason.RIGHTS_MISSING, f"the garden has not granted access yet: {refusal}", after=1)
         except Conflict as conflict:
             known.forget(key)
-            return Wait(StateReason.OBJECT_CHANGED, f"{conflict}", after=0.5)
+            return Wait(StateReason.PLAN_OUTDATED, f"{conflict}", after=0.5)
 
     # Shoots, what was written, checks that are due, and extension resources of kinds that may come later.
     shoot_states = Controller("shootstate", reconcile, workers=5)

@@ -365,7 +365,7 @@ def _guard(attempt: Attempt) -> Guard:
         live_shoot = await garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
         typed = live_shoot.decode(Shoot)
         if live_shoot.metadata.uid != shoot.metadata.uid or seed_of(typed) != seed or not migrating(typed):
-            return Wait(TaskReason.SHOOT_CHANGED, "the Shoot changed meanwhile; reading it again", after=0.1)
+            return Wait(TaskReason.PLAN_OUTDATED, "the Shoot changed meanwhile; reading it again", after=0.1)
         live.shoot = live_shoot
         return None
 

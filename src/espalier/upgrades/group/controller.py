@@ -18,7 +18,7 @@ from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.steps import DELETION, STEPS
 from espalier.upgrades.reconciling import Kind, UpgradeReport, UpgradeTools, conditions_of, reconciler_of
 
-UNDER_WAY = frozenset({Reason.CACHE_NOT_SYNCED, Reason.UPGRADING, Reason.UPGRADING_NODES, Reason.DELETING})
+UNDER_WAY = frozenset({Reason.CACHE_NOT_SYNCED, Reason.UPGRADING_NODES, Reason.DELETING})
 """Reasons of an upgrade in progress."""
 
 

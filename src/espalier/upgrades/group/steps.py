@@ -133,7 +133,7 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
             f"{progress}; at most {ctx.group.at_once(scope)} may be unavailable at the same time",
         )
     if counts.left:
-        return Wait(Reason.UPGRADING, f"{counts.upgraded} of {total} nodes are upgraded")
+        return Wait(Reason.UPGRADING_NODES, f"{counts.upgraded} of {total} nodes are upgraded")
     return Continue()
 
 

@@ -224,8 +224,8 @@ async def test_foreign_entry_is_migrated_and_not_deleted() -> None:
         (in_seed("Migrate Processing", "migrate"), "BackupEntryMigrating", []),
         (in_seed("Migrate Succeeded", "migrate"), "BackupEntryMigrating", []),  # of an earlier move
         (in_seed("Migrate Error", "migrate"), "BackupEntryMigrating", []),
-        (in_seed("Migrate Succeeded"), "BackupEntryDeleting", ["delete BackupEntry " + ENTRY]),
-        (in_seed("Migrate Succeeded", **DELETED), "BackupEntryDeleting", []),
+        (in_seed("Migrate Succeeded"), "Deleting", ["delete BackupEntry " + ENTRY]),
+        (in_seed("Migrate Succeeded", **DELETED), "Deleting", []),
     ]
     for live, reason, asked in steps:
         world = World(elsewhere, live)
@@ -387,7 +387,7 @@ async def test_bucket_says_where_it_is_as_its_extension_says() -> None:
     await world.backups._report(BackupBucket.resource, bucket("Processing"), resource, requested="")
     assert world.garden.said["providerStatus"] == {"url": URL}
     world.garden.conflicts = True
-    assert of(await world.backups._report(BackupBucket.resource, bucket(), resource, requested="")) == "ObjectChanged"
+    assert of(await world.backups._report(BackupBucket.resource, bucket(), resource, requested="")) == "PlanOutdated"
 
 
 async def test_a_changed_bucket_is_not_passed_on() -> None:

@@ -299,7 +299,7 @@ def record_start(ctx: ShootContext) -> Verdict:
         try:
             ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
         except Conflict:
-            return Wait(TaskReason.SHOOT_CHANGED, "the Shoot changed meanwhile; reading it again", after=0.1)
+            return Wait(TaskReason.PLAN_OUTDATED, "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
     return Action(f"record in the garden that epoch {scope.epoch} starts", record)
@@ -426,7 +426,7 @@ def record_release(ctx: ShootContext) -> Verdict:
         try:
             ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
         except Conflict:
-            return Wait(TaskReason.SHOOT_CHANGED, "the Shoot changed meanwhile; reading it again", after=0.1)
+            return Wait(TaskReason.PLAN_OUTDATED, "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
     return Action(f"record in the garden that epoch {scope.epoch} is released", release)

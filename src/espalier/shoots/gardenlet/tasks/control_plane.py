@@ -268,7 +268,7 @@ def _stop(ctx: ShootContext, name: str) -> Verdict:
         return write_action(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
     status = tree.get("status") or {}
     if not _is_observed(live, status) or status.get("replicas", 0):
-        return Wait(TaskReason.PODS_RUNNING, f"pods of {name} still run", SOON)
+        return Wait(TaskReason.PODS_STOPPING, f"pods of {name} still run", SOON)
     return _wait_for_pods(ctx, name)
 
 
@@ -286,7 +286,7 @@ def once_stopping(name: str, task: Callable[[ShootContext], Verdict]) -> Callabl
 
 def _wait_for_pods(ctx: ShootContext, name: str) -> Verdict:
     return (
-        Wait(TaskReason.PODS_RUNNING, f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
+        Wait(TaskReason.PODS_STOPPING, f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
     )
 
 

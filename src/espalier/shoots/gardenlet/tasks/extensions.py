@@ -299,7 +299,7 @@ async def _deploy_with_state(ctx: ShootContext, wanted: Rendered) -> Continue | 
     except (StaleState, UnreadableShootState) as error:
         return Failure(f"{error}")
     if ctx.live.stored is None:
-        return Wait(TaskReason.SHOOT_CHANGED, "there is no ShootState any more; reading it again", after=SOON)
+        return Wait(TaskReason.PLAN_OUTDATED, "there is no ShootState any more; reading it again", after=SOON)
     verdict = _deploy(ctx, wanted)
     if isinstance(verdict, Action):
         return await verdict.run()
