@@ -274,6 +274,7 @@ def recorded_events() -> Iterator[str]:
 
 def metrics() -> Iterator[str]:
     """Metrics."""
+    columns = ("metric", "type", "labels", "means", "what to do")
     yield from _head(
         "Metrics",
         "`espalier manager`, `espalier garden` and `espalier gardenlet` serve them at `--metrics-address` (default "
@@ -281,19 +282,7 @@ def metrics() -> Iterator[str]:
         "for them fit. Our own begin with `espalier_`.",
     )
     yield ""
-    yield from _table(
-        ("metric", "type", "labels", "means", "what to do"),
-        (
-            (
-                _exposed(measure),
-                measure.type,
-                ", ".join(f"`{label}`" for label in measure.labels),
-                measure.help,
-                measure.to_do,
-            )
-            for measure in (*managers.MEASURES, *requests.MEASURES, *clusters.MEASURES)
-        ),
-    )
+    yield from _table(columns, map(_measure, (*managers.MEASURES, *requests.MEASURES, *clusters.MEASURES)))
     yield from (
         "",
         "## Of the etcd agent",
@@ -302,19 +291,7 @@ def metrics() -> Iterator[str]:
         "etcd-backup-restore.",
         "",
     )
-    yield from _table(
-        ("metric", "type", "labels", "means", "what to do"),
-        (
-            (
-                _exposed(measure),
-                measure.type,
-                ", ".join(f"`{label}`" for label in measure.labels),
-                measure.help,
-                measure.to_do,
-            )
-            for measure in backups.MEASURES
-        ),
-    )
+    yield from _table(columns, map(_measure, backups.MEASURES))
 
 
 def versions() -> Iterator[str]:
@@ -503,8 +480,10 @@ def _version(component: str) -> str:
     return version
 
 
-def _exposed(measure: Measure) -> str:
-    return f"`{measure.name}_total`" if measure.type == "counter" else f"`{measure.name}`"
+def _measure(measure: Measure) -> tuple[str, ...]:
+    name = f"{measure.name}_total" if measure.type == "counter" else measure.name
+    labels = ", ".join(f"`{label}`" for label in measure.labels)
+    return (f"`{name}`", measure.type, labels, measure.help, measure.to_do)
 
 
 def _head(title: str, text: str) -> Iterator[str]:

@@ -290,17 +290,11 @@ def record_start(ctx: ShootContext) -> Verdict:
         return Done()
 
     async def record() -> Continue | Wait | Failure:
-        live = ctx.live.shoot
         try:
             ownership = scope.ownership.start(scope.epoch, scope.seed_name)
         except OwnershipError as error:
             return Failure(str(error))
-        patch: Tree = {"metadata": {"annotations": {metadata_keys.OWNERSHIP: ownership.render()}}}
-        try:
-            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
-        except Conflict:
-            return Wait(TaskReason.PLAN_OUTDATED, "the Shoot changed meanwhile; reading it again", after=0.1)
-        return Continue()
+        return await _annotate(ctx, ctx.live.shoot, metadata_keys.OWNERSHIP, ownership.render())
 
     return Action(f"record in the garden that epoch {scope.epoch} starts", record)
 
@@ -421,15 +415,20 @@ def record_release(ctx: ShootContext) -> Verdict:
     if live.metadata.annotations.get(metadata_keys.RELEASED_EPOCH) == str(scope.epoch):
         return Done()
 
-    async def release() -> Continue | Wait | Failure:
-        patch: Tree = {"metadata": {"annotations": {metadata_keys.RELEASED_EPOCH: str(scope.epoch)}}}
-        try:
-            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
-        except Conflict:
-            return Wait(TaskReason.PLAN_OUTDATED, "the Shoot changed meanwhile; reading it again", after=0.1)
-        return Continue()
+    async def release() -> Continue | Wait:
+        return await _annotate(ctx, live, metadata_keys.RELEASED_EPOCH, str(scope.epoch))
 
     return Action(f"record in the garden that epoch {scope.epoch} is released", release)
+
+
+async def _annotate(ctx: ShootContext, live: Object, annotation: str, value: str) -> Continue | Wait:
+    """Annotate the Shoot in the garden, unless it has changed since it was read."""
+    patch: Tree = {"metadata": {"annotations": {annotation: value}}}
+    try:
+        ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
+    except Conflict:
+        return Wait(TaskReason.PLAN_OUTDATED, "the Shoot changed meanwhile; reading it again", after=0.1)
+    return Continue()
 
 
 def delete_etcd(ctx: ShootContext) -> Verdict:
