@@ -1,6 +1,7 @@
 """The operating system in machine configs of several providers: users and settings."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -326,8 +327,21 @@ class HostOSConfiguration(Part):
 BOTTLEROCKET_USER = "ec2-user"
 """The only user of machines with Bottlerocket."""
 
+HostSettings = Annotated[HostOSConfiguration | None, Meta(description="Settings of the operating system.")]
+
 IS_BOTTLEROCKET = f"(!has(self.osFamily) || self.osFamily in ['', '{BOTTLEROCKET}'])"
 """On the spec of a machine config; without `osFamily` it is Bottlerocket."""
+
+
+def family_rule(provider: str, families: Sequence[str], allowed: Sequence[str] = ()) -> Rule:
+    """The rule about `osFamily`. `allowed` are those that its message names, if not all."""
+    return Rule(
+        f"!has(self.osFamily) || self.osFamily in {['', *families]}",
+        f"not an operating system for machines on {provider}",
+        ".osFamily",
+        found="self.osFamily",
+        allowed=", ".join(allowed or families),
+    )
 
 
 def settings_rules(allowed: str = BOTTLEROCKET) -> tuple[Rule, ...]:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import Ref, same, unchanged
@@ -25,8 +26,6 @@ _BYTES = INT_OR_STRING | {"pattern": _SIZE, "maxLength": 36, "minimum": 0}
 _UUID = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 LEAST_SOCKETS, LEAST_MEMORY, LEAST_DISK = 2, "4Gi", "40Gi"
 """As in EKS Anywhere. A rule of a CRD can't compare sizes: `rules.py` does."""
-
-_OS_FAMILIES = (UBUNTU, REDHAT)
 
 DEFAULT_USER = "eksa"
 
@@ -239,13 +238,7 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
     """The settings of virtual machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
-            "not an operating system for machines on Nutanix",
-            ".osFamily",
-            found="self.osFamily",
-            allowed=", ".join(_OS_FAMILIES),
-        ),
+        host_os.family_rule("Nutanix", (UBUNTU, REDHAT)),
         Rule(
             f"self.vcpuSockets >= {LEAST_SOCKETS}",
             "too few to run Kubernetes",

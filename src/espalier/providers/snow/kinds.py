@@ -10,7 +10,7 @@ from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import Ref, unchanged
-from espalier.api.eksa.host_os import BOTTLEROCKET, UBUNTU, HostOSConfiguration
+from espalier.api.eksa.host_os import BOTTLEROCKET, UBUNTU, HostSettings
 from espalier.api.eksa.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
@@ -26,7 +26,6 @@ DEFAULT_INSTANCE_TYPE, DEFAULT_CONNECTOR = "sbe-c.large", "SFP_PLUS"
 """As in EKS Anywhere."""
 
 _INSTANCE_TYPE = "^sbe-[cg][.][0-9]*x?large$"
-_OS_FAMILIES = (BOTTLEROCKET, UBUNTU)
 
 POOLS_CHANGED = "they can't be changed, because machines use addresses from them; use another SnowIPPool instead"
 KEY_CHANGED = "it can't be changed; create another SnowMachineConfig and reference it in machineGroupRef"
@@ -143,13 +142,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
             found="self.instanceType",
             allowed="sbe-c.large, sbe-c.xlarge and larger, or sbe-g in these sizes",
         ),
-        Rule(
-            f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
-            "not an operating system for machines on Snow",
-            ".osFamily",
-            found="self.osFamily",
-            allowed=", ".join(_OS_FAMILIES),
-        ),
+        host_os.family_rule("Snow", (BOTTLEROCKET, UBUNTU)),
         Rule(
             "has(self.devices) && self.devices.size() > 0",
             "set at least one device",
@@ -230,9 +223,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
             description="Operating system of the image. Defaults to bottlerocket.", extra_json_schema={"maxLength": 64}
         ),
     ] = ""
-    host_os_configuration: Annotated[
-        HostOSConfiguration | None, Meta(description="Settings of the operating system.")
-    ] = msgspec.field(default=None, name="hostOSConfiguration")
+    host_os_configuration: HostSettings = msgspec.field(default=None, name="hostOSConfiguration")
 
     @property
     def os(self) -> str:

@@ -18,7 +18,7 @@ from espalier.api.eksa.fields import (
     same,
     unchanged,
 )
-from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
+from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostSettings, Users
 from espalier.api.eksa.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, listing
 from espalier.api.meta import Observed, Part
@@ -32,7 +32,6 @@ _FEW = {"maxItems": 16}
 _URL = "^[A-Za-z][A-Za-z0-9+.-]*://[^/[:space:]{}]+[^[:space:]{}]*$"
 _URLS = "a URL like https://images.example.com/ubuntu-1-35.gz"
 
-_OS_FAMILIES = (UBUNTU, REDHAT, BOTTLEROCKET)
 
 DATACENTER_CHANGED = (
     "it can't be changed, because machines boot from there; create another TinkerbellDatacenterConfig for new clusters"
@@ -267,13 +266,8 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
             LABEL_VALUES,
             "self.hardwareSelector[{0}]",
         ),
-        Rule(
-            f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
-            "not an operating system for machines on bare metal",
-            ".osFamily",
-            found="self.osFamily",
-            allowed=f"{UBUNTU}, {REDHAT}",  # Clusters with the third are refused
-        ),
+        # Clusters with the third are refused.
+        host_os.family_rule("bare metal", (UBUNTU, REDHAT, BOTTLEROCKET), (UBUNTU, REDHAT)),
         _url("osImageURL"),
         Rule(
             "!has(self.templateRef) || !has(self.templateRef.name) || self.templateRef.name == ''"
@@ -310,9 +304,7 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
         TemplateRef | None, Meta(description="Workflow that provisions machines, instead of the default.")
     ] = None
     users: Users = []
-    host_os_configuration: Annotated[
-        HostOSConfiguration | None, Meta(description="Settings of the operating system.")
-    ] = msgspec.field(default=None, name="hostOSConfiguration")
+    host_os_configuration: HostSettings = msgspec.field(default=None, name="hostOSConfiguration")
 
     @property
     def os(self) -> str:

@@ -10,14 +10,7 @@ from espalier.api.eksa import forms, host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import same, unchanged
-from espalier.api.eksa.host_os import (
-    BOTTLEROCKET,
-    BOTTLEROCKET_USER,
-    REDHAT,
-    UBUNTU,
-    HostOSConfiguration,
-    Users,
-)
+from espalier.api.eksa.host_os import BOTTLEROCKET, BOTTLEROCKET_USER, REDHAT, UBUNTU, HostSettings, Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
@@ -28,8 +21,6 @@ _COUNT = {"minimum": 0, "maximum": LARGEST_INT32}
 
 LEAST_DISK = 20
 """GiB of a disk, as in EKS Anywhere: smaller numbers are raised."""
-
-_OS_FAMILIES = (BOTTLEROCKET, UBUNTU, REDHAT)
 
 DATACENTER_CHANGED = (
     "it can't be changed, because machines run there; create another VSphereDatacenterConfig for new clusters"
@@ -156,13 +147,7 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         *_required("datastore", "resourcePool"),
-        Rule(
-            f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
-            "not an operating system for machines on vSphere",
-            ".osFamily",
-            found="self.osFamily",
-            allowed=", ".join(_OS_FAMILIES),
-        ),
+        host_os.family_rule("vSphere", (BOTTLEROCKET, UBUNTU, REDHAT)),
         Rule(
             f"!{host_os.IS_BOTTLEROCKET} || !has(self.users)"
             f" || self.users.all(user, !has(user.name) || user.name in ['', '{BOTTLEROCKET_USER}'])",
@@ -238,9 +223,7 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
         Meta(description="IDs of tags to attach to machines.", extra_json_schema=ATOMIC | {"maxItems": 128}),
     ] = []
     users: Users = []
-    host_os_configuration: Annotated[
-        HostOSConfiguration | None, Meta(description="Settings of the operating system.")
-    ] = msgspec.field(default=None, name="hostOSConfiguration")
+    host_os_configuration: HostSettings = msgspec.field(default=None, name="hostOSConfiguration")
 
     @property
     def os(self) -> str:
