@@ -67,7 +67,7 @@ def _validator(kind: type[KubeObject]) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(_full_schema(kind), pattern_options=jsonschema_rs.RegexOptions())
 
 
-def kept_fields(kind: type[KubeObject], spec: Any) -> dict[str, str]:
+def preserved_fields(kind: type[KubeObject], spec: Any) -> dict[str, str]:
     """The fields of a spec that a kind does not declare but keeps, as those of another product: by field, the declared
     name that it resembles, or nothing."""
     unknown = _unknown_fields(object_schema(kind)["properties"]["spec"], spec, ("spec",), with_preserved=True)

@@ -262,13 +262,13 @@ class Repository:
         """
         repo = Repo.init_bare(str(folder), default_branch=self._branch.encode())
 
-        def found_in(refs: Mapping[Any, Any]) -> Any:
+        def commit_in(refs: Mapping[Any, Any]) -> Any:
             return refs.get(self._ref) or (None if exact else refs.get(b"HEAD"))
 
         def wanted(refs: Mapping[Any, Any], depth: int | None = None) -> list[Any]:
             if any(len(commit) != _ID for commit in refs.values()):
                 raise self._other_hashes()
-            base = found_in(refs)
+            base = commit_in(refs)
             if base is None and any(ref.startswith(b"refs/heads/") for ref in refs):
                 raise GitError("BranchNotFound", f"{self._where}: there is no such branch; push it, or name another")
             return [base] if base is not None else []
@@ -286,7 +286,7 @@ class Repository:
         if failure is not None:
             repo.close()
             raise failure
-        return repo, found_in(refs)
+        return repo, commit_in(refs)
 
     def _received(self, client: GitClient, path: bytes, repo: Repo, wanted: Any) -> Any:
         """Receive the last commit of the branch, without its history, as far as the limits allow."""

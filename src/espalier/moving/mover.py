@@ -27,7 +27,7 @@ __all__ = ["Judge", "Mover", "Refused"]
 
 PAUSED_AS_RECORD = "true"
 """The value of the paused annotation of a management cluster's record: no manager acts on its own cluster."""
-_TOGETHER = 50
+_BATCH = 50
 """Clusters whose objects are written together."""
 
 
@@ -245,4 +245,4 @@ def _being_restored(key: Key) -> str:
 
 
 def _batches(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
-    return (keys[start : start + _TOGETHER] for start in range(0, len(keys), _TOGETHER))
+    return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))

@@ -150,28 +150,28 @@ def panels() -> list[_Panel]:
     """The panels of the dashboard."""
     ready, machines, info = (_of(measure) for measure in (measures.READY, measures.MACHINES, measures.INFO))
     chosen = 'cluster_namespace=~"$namespace",cluster=~"$cluster"'
-    of_one = f"{{{chosen}}}"
+    selector = f"{{{chosen}}}"
     name = "{{cluster_namespace}}/{{cluster}}"
-    not_ready = f"count(max {_BY} ({ready}{of_one}) == 0) or vector(0)"
-    drifted = f"sum(max {_BY} ({_of(measures.DRIFTED)}{of_one}))"
+    not_ready = f"count(max {_BY} ({ready}{selector}) == 0) or vector(0)"
+    drifted = f"sum(max {_BY} ({_of(measures.DRIFTED)}{selector}))"
     expiry, since = _of(measures.CERTIFICATES), _of(measures.SINCE)
     return [
         _Panel("Clusters", "stat", f"sum({_of(measures.CLUSTERS)})", width=6, height=4),
         _Panel("Not ready", "stat", not_ready, width=6, height=4),
         _Panel("Drifted", "stat", drifted, width=6, height=4),
-        _Panel("First certificate ends in", "stat", f"min({expiry}{of_one}) - time()", "", "s", 6, 4),
-        _Panel("Ready", "timeseries", f"max {_BY} ({ready}{of_one})", name),
+        _Panel("First certificate ends in", "stat", f"min({expiry}{selector}) - time()", "", "s", 6, 4),
+        _Panel("Ready", "timeseries", f"max {_BY} ({ready}{selector})", name),
         _Panel("Clusters by phase", "timeseries", f"sum by (phase) ({_of(measures.CLUSTERS)})", "{{phase}}"),
-        _Panel("Machines", "timeseries", f"sum by (state) ({machines}{of_one})", "{{state}}"),
+        _Panel("Machines", "timeseries", f"sum by (state) ({machines}{selector})", "{{state}}"),
         _Panel(
             "Kubernetes versions",
             "timeseries",
-            f"count by (kubernetes_version) ({info}{of_one})",
+            f"count by (kubernetes_version) ({info}{selector})",
             "{{kubernetes_version}}",
         ),
-        _Panel("Releases", "timeseries", f"count by (eksa_version) ({info}{of_one})", "{{eksa_version}}"),
-        _Panel("Time in the present state", "bargauge", f"time() - max {_BY} ({since}{of_one})", name, "s"),
-        _Panel("Certificates end in", "bargauge", f"min {_BY} ({expiry}{of_one}) - time()", name, "s"),
+        _Panel("Releases", "timeseries", f"count by (eksa_version) ({info}{selector})", "{{eksa_version}}"),
+        _Panel("Time in the present state", "bargauge", f"time() - max {_BY} ({since}{selector})", name, "s"),
+        _Panel("Certificates end in", "bargauge", f"min {_BY} ({expiry}{selector}) - time()", name, "s"),
         _Panel(
             "Age of the newest etcd snapshot",
             "bargauge",

@@ -167,8 +167,8 @@ def deletion_obstacle(scope: Scope) -> Outcome:
     """
     metadata = scope.cluster.metadata
     is_gone = not any(scope.capi_objects.objects.values())
-    is_kept = scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
-    if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or is_kept or not metadata.finalizers):
+    keeps_objects = scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
+    if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or keeps_objects or not metadata.finalizers):
         others = ", ".join(finalizer for finalizer in metadata.finalizers if finalizer not in names.FINALIZERS)
         if not others:
             return Done()
@@ -177,7 +177,7 @@ def deletion_obstacle(scope: Scope) -> Outcome:
         return Wait(Reason.DELETING, f"the objects of the cluster {left}; {message}")
     if scope.is_management and scope.capi_objects.cluster_object is not None:
         return Wait(Reason.PAUSED, messages.runs_on_itself(scope.key.name))
-    if not is_kept:
+    if not keeps_objects:
         return Continue()
     message = (
         f"the cluster is paused; remove annotation {PAUSED_ANNOTATION}, or add annotation "

@@ -42,12 +42,12 @@ def running(capi_objects: ClusterAPIObjects) -> Running:
     for name, deployment in capi_objects.typed_deployments.items():
         machines = _group(deployment, capi_objects.sets_of(name))
         group = names.deployment_of_group(deployment.metadata, deployment.spec.cluster_name)
-        groups[group] = _together(groups[group], machines) if group in groups else machines
+        groups[group] = _combined(groups[group], machines) if group in groups else machines
     of_control_plane = _control_plane(control_plane, capi_objects.machines) if control_plane is not None else None
     return Running(of_control_plane, groups)
 
 
-def _together(first: Machines, other: Machines) -> Machines:
+def _combined(first: Machines, other: Machines) -> Machines:
     """The versions of one worker node group in several failure domains."""
 
     def lower(*versions: str) -> str:

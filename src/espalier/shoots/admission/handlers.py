@@ -256,10 +256,10 @@ def _unused_fields(kind: type[KubeObject], request: AdmissionRequest) -> tuple[s
     after: Any = request.object.tree.get("spec") if request.object is not None else {}
     if before == after:
         return ()
-    known = schema.kept_fields(kind, before)
+    known = schema.preserved_fields(kind, before)
     return tuple(
         f"{field}: it is kept, but does nothing here" + (f'; did you mean "{meant}"?' if meant else "")
-        for field, meant in schema.kept_fields(kind, after).items()
+        for field, meant in schema.preserved_fields(kind, after).items()
         if field not in known
     )
 

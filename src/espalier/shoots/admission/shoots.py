@@ -74,11 +74,11 @@ def _of_gardenlet(old: Object, new: Object, *, is_responsible: bool) -> Iterator
     if _spec(old) != _spec(new):
         yield Violation("spec", "", "", messages.SPEC_OF_GARDENLET)
     before, after = old.metadata, new.metadata
-    for name, is_kept in (
+    for name, is_unchanged in (
         ("labels", before.labels == after.labels),
         ("ownerReferences", before.owner_references == after.owner_references),
     ):
-        if not is_kept:
+        if not is_unchanged:
             yield Violation(f"metadata.{name}", "", "", messages.SPEC_OF_GARDENLET)
     changed = set(before.finalizers) ^ set(after.finalizers)
     if changed - {FINALIZER} or (FINALIZER in set(before.finalizers) - set(after.finalizers) and not is_responsible):

@@ -85,14 +85,14 @@ def from_gardener(body: bytes) -> bytes:
         is_lost = is_ours and not known and "state" not in state
         why = problem or (f"{_ENTRY} has nothing about it; {_RESTORE}" if is_lost else "")
         extensions.append({**state, **known, **({"outdated": _json(why)} if why else {})})
-    kept_spec = {name: part for name, part in spec.items() if name not in ("gardener", "extensions")}
+    other_fields = {name: part for name, part in spec.items() if name not in ("gardener", "extensions")}
     if others := [entry for entry in gardener if _text(entry, "type") not in (SECRET_TYPE, OWN_TYPE)]:
-        kept_spec["gardener"] = _json(others)
+        other_fields["gardener"] = _json(others)
     parts["apiVersion"] = _json(OURS)
     return encode_json(
         {
             **parts,
-            **({"spec": kept_spec} if kept_spec else {}),
+            **({"spec": other_fields} if other_fields else {}),
             "gardenlet": {"secrets": secrets},
             "extensions": extensions,
         }

@@ -20,7 +20,7 @@ _NAME = (
     rf"|_session|{KEYS}|(?<![a-z])(?:pass|pwd|sig|session(?==))(?![a-z\-]))[\w.\-]{{0,60}})"
 )
 _VALUE = r"(?:(?P<quote>\\{0,8}[\"'])(?P<quoted>.*?)(?:(?<!\\)(?P=quote)|$)|(?P<value>[^\s\"'\\,;&}\]]+))"
-_IS_SAID = (
+_STATEMENTS = (
     r"(?:required|invalid|wrong|empty|missing|expired|incorrect|not|no|too|set|unset|unknown|ok|valid|the|a|an|in|only"
     r"|being|already|used|stored|read|taken|masked|hidden|correct|unchanged|created|needed|refused|rejected|mandatory)\b"
 )
@@ -81,7 +81,7 @@ TABLE = (
     ),
     _of(
         "passw passphrase token pwd",
-        rf"((?:passw|passphrase|token|pwd)\w{{0,60}}\s{{1,9}}(?:is|was|are)\s{{1,9}})(?!{_IS_SAID})[^\s\"',;]+",
+        rf"((?:passw|passphrase|token|pwd)\w{{0,60}}\s{{1,9}}(?:is|was|are)\s{{1,9}})(?!{_STATEMENTS})[^\s\"',;]+",
         rf"\1{HIDDEN}",
     ),
     _of(

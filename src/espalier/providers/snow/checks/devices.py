@@ -162,9 +162,9 @@ class _Apis:
         """Ask all questions. Raises `LookUpError`."""
         state = (await self._call_device("DescribeDevice", _Device)).unlock_status.state
         if state != _UNLOCKED:
-            found_state = brief(state) or "nothing"
+            shown_state = brief(state) or "nothing"
             message = (
-                f"device {self._host} is not unlocked: found {found_state}; unlock it (`snowballEdge unlock-device`)"
+                f"device {self._host} is not unlocked: found {shown_state}; unlock it (`snowballEdge unlock-device`)"
             )
             raise LookUpError(LOCKED, message)
         software = (await self._call_device("DescribeDeviceSoftware", _Software)).installed_version
