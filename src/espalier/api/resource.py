@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Resource(NamedTuple):
@@ -23,6 +23,11 @@ class Resource(NamedTuple):
     def group_resource(self) -> str:
         """The name for people and RBAC: `secrets`, `clusters.cluster.x-k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def body(self, name: str, namespace: str = "") -> dict[str, Any]:
+        """The beginning of an object: its kind and name, for a namespaced kind with a namespace that is not empty."""
+        metadata = {"name": name, **({"namespace": namespace} if namespace and self.namespaced else {})}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of a collection (no name), an object or a subresource.

@@ -16,7 +16,6 @@ from espalier.api.eksa.fields import LABEL_NAME, LABEL_VALUE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.quantities import QUANTITY, amount
-from espalier.api.resource import Resource
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Usage
 
@@ -232,7 +231,10 @@ def deployed(program: Program, pods: Pods) -> list[Tree]:
     service: list[Tree] = []
     if program.webhook_service:
         ports = [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}]
-        service = [_object(core.SERVICE, program.webhook_service) | {"spec": {"selector": labels, "ports": ports}}]
+        service = [
+            core.SERVICE.body(program.webhook_service, SYSTEM_NAMESPACE)
+            | {"spec": {"selector": labels, "ports": ports}}
+        ]
         # API servers call webhooks from addresses that no selector names. Kubelets reach probes in any case.
         open_to.append({"ports": [{"protocol": "TCP", "port": "webhooks"}]})
     if pods.metrics_from:
@@ -241,7 +243,7 @@ def deployed(program: Program, pods: Pods) -> list[Tree]:
         open_to.append({"from": [{"namespaceSelector": {"matchExpressions": [named]}}], "ports": ports})
     return [
         *service,
-        _object(core.NETWORK_POLICY, program.name)
+        core.NETWORK_POLICY.body(program.name, SYSTEM_NAMESPACE)
         | {
             "spec": {
                 "podSelector": {"matchLabels": labels},
@@ -250,7 +252,7 @@ def deployed(program: Program, pods: Pods) -> list[Tree]:
             }
         },
         # A pod that is not ready protects nothing, and must not keep its node from being drained.
-        _object(core.POD_DISRUPTION_BUDGET, program.name)
+        core.POD_DISRUPTION_BUDGET.body(program.name, SYSTEM_NAMESPACE)
         | {
             "spec": {
                 "maxUnavailable": 1,
@@ -258,7 +260,7 @@ def deployed(program: Program, pods: Pods) -> list[Tree]:
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
             }
         },
-        _object(core.DEPLOYMENT, program.name)
+        core.DEPLOYMENT.body(program.name, SYSTEM_NAMESPACE)
         | {
             "spec": {
                 "replicas": REPLICAS,
@@ -333,8 +335,3 @@ def _container(program: Program, pods: Pods, folders: dict[str, str]) -> Tree:
         },
         "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}, *mounts],  # noqa: S108
     }
-
-
-def _object(resource: Resource, name: str) -> Tree:
-    metadata = {"name": name, "namespace": SYSTEM_NAMESPACE}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

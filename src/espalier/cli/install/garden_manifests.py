@@ -74,7 +74,7 @@ def of_seed() -> list[Tree]:
         Component("etcd", rights=etcds.RIGHTS),
         Component("process", rights=Rights(system=(Right((core.LEASE,), ("get", *APPLY)),))),
     )
-    machines = {**_object(core.CLUSTER_ROLE, accounts.CLUSTER_ROLE), "rules": trees(accounts.RIGHTS)}
+    machines = {**core.CLUSTER_ROLE.body(accounts.CLUSTER_ROLE), "rules": trees(accounts.RIGHTS)}
     return [*_installed(GARDENLET, made_of, (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE)), machines]
 
 
@@ -95,16 +95,16 @@ def _installed(account: str, made_of: Sequence[Component], namespaces: Sequence[
     everywhere = [right for part in made_of for right in part.rights.everywhere]
     system = [right for part in made_of for right in part.rights.system]
     return [
-        *(_object(core.NAMESPACE, name) for name in namespaces),
+        *(core.NAMESPACE.body(name) for name in namespaces),
         *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
-        _object(core.SERVICE_ACCOUNT, account, SYSTEM_NAMESPACE),
+        core.SERVICE_ACCOUNT.body(account, SYSTEM_NAMESPACE),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, account, "", everywhere),
         *_granted(core.ROLE, core.ROLE_BINDING, account, SYSTEM_NAMESPACE, system),
     ]
 
 
 def _project_roles() -> list[Tree]:
-    return [{**_object(core.CLUSTER_ROLE, name), "rules": trees(rights)} for name, rights in PROJECT_ROLES.items()]
+    return [{**core.CLUSTER_ROLE.body(name), "rules": trees(rights)} for name, rights in PROJECT_ROLES.items()]
 
 
 def _defines(tree: Tree) -> bool:
@@ -115,11 +115,6 @@ def _granted(role: Resource, binding: Resource, name: str, namespace: str, right
     reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}
     return [
-        {**_object(role, name, namespace), "rules": trees(rights)},
-        {**_object(binding, name, namespace), "roleRef": reference, "subjects": [subject]},
+        {**role.body(name, namespace), "rules": trees(rights)},
+        {**binding.body(name, namespace), "roleRef": reference, "subjects": [subject]},
     ]
-
-
-def _object(resource: Resource, name: str, namespace: str = "") -> Tree:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -63,7 +63,7 @@ def management(record: str) -> Tree:
         raise Usage(
             f"--management-cluster: found {record!r}, allowed is NAMESPACE/NAME of a Cluster, such as default/laptop"
         )
-    return _object(core.CONFIG_MAP, MANAGEMENT_CLUSTER) | {"data": {"namespace": namespace, "name": name}}
+    return core.CONFIG_MAP.body(MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE) | {"data": {"namespace": namespace, "name": name}}
 
 
 def installed(
@@ -76,9 +76,9 @@ def installed(
     system = [right for part in made_of for right in part.rights.system]
     in_all = everywhere if namespaces else [*watched, *everywhere]
     return [
-        _object(core.NAMESPACE, SYSTEM_NAMESPACE),
+        core.NAMESPACE.body(SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
-        _object(core.SERVICE_ACCOUNT, NAME),
+        core.SERVICE_ACCOUNT.body(NAME, SYSTEM_NAMESPACE),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", in_all),
         *admission_policies.policies(NAME, ACCOUNT),
         *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
@@ -106,8 +106,8 @@ def _granted(
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
     reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
     return (
-        _object(role, name, namespace) | {"rules": trees(granted)},
-        _object(binding, name, namespace) | {"roleRef": reference, "subjects": [subject]},
+        role.body(name, namespace) | {"rules": trees(granted)},
+        binding.body(name, namespace) | {"roleRef": reference, "subjects": [subject]},
     )
 
 
@@ -123,7 +123,7 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     return [
         (
             resource,
-            _object(resource, name)
+            resource.body(name, SYSTEM_NAMESPACE)
             | {"webhooks": [webhook_tree(url, webhook, SERVICE, namespaces) for webhook in webhooks]},
         )
         for resource, name, webhooks in (
@@ -154,8 +154,3 @@ def deployed(
     share += ["--webhook-secret", webhook_secret] if webhook_secret else []
     manager = deployment.Program(NAME, "manager", ("manager", *share), image, webhook_service=SERVICE)
     return deployment.deployed(manager, pods or deployment.Pods())
-
-
-def _object(resource: Resource, name: str, namespace: str = SYSTEM_NAMESPACE) -> Tree:
-    metadata = {"name": name} | ({"namespace": namespace} if resource.namespaced else {})
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

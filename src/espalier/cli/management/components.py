@@ -11,7 +11,7 @@ from espalier.api import core, flux, json_trees
 from espalier.api.core import DEPLOYMENT
 from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
-from espalier.api.resource import Key, Resource
+from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release
 from espalier.cli.install import manifests
 from espalier.cli.install.deployment import HEALTH_PORT
@@ -102,7 +102,7 @@ def espalier(
     """The manifests of `espalier manifests` for this record, with the image of real components, or else the one that
     the release names."""
     image = real.espalier if real is not None else _bundle(release, releases)["eksa"]["clusterController"]["uri"]
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": record.namespace}}
+    namespace = core.NAMESPACE.body(record.namespace)
     return [
         namespace,
         *manifests.installed(PROVIDERS),
@@ -139,12 +139,12 @@ def simulated_cluster_api(release: str, releases: Releases | None = None) -> lis
     }
     template = {"metadata": {"labels": labels}, "spec": pod}
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CAPI_NAMESPACE}},
+        core.NAMESPACE.body(CAPI_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in SIMULATED_KINDS),
-        _object(core.SERVICE_ACCOUNT, _CAPI),
-        _object(core.CLUSTER_ROLE, _CAPI) | {"rules": everything},
-        _object(core.CLUSTER_ROLE_BINDING, _CAPI) | {"roleRef": role, "subjects": [subject]},
-        _object(core.DEPLOYMENT, _CAPI)
+        core.SERVICE_ACCOUNT.body(_CAPI, CAPI_NAMESPACE),
+        core.CLUSTER_ROLE.body(_CAPI) | {"rules": everything},
+        core.CLUSTER_ROLE_BINDING.body(_CAPI) | {"roleRef": role, "subjects": [subject]},
+        core.DEPLOYMENT.body(_CAPI, CAPI_NAMESPACE)
         | {"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}},
     ]
 
@@ -154,12 +154,12 @@ def simulated_flux(release: str, namespace: str, releases: Releases | None = Non
     release names, or Flux's: on simulated nodes these run the stand-in."""
     named = _bundle(release, releases).get("flux") or {}
     trees: list[Tree] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        core.NAMESPACE.body(namespace),
         *(msgspec.to_builtins(crd_of(kind)) for kind in flux.KINDS),
     ]
     role = {"apiGroup": core.CLUSTER_ROLE.group, "kind": "ClusterRole", "name": "cluster-reconciler"}
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]
-    trees.append(_object(core.CLUSTER_ROLE, "cluster-reconciler") | {"rules": rules})
+    trees.append(core.CLUSTER_ROLE.body("cluster-reconciler") | {"rules": rules})
     for name, image in (("source-controller", "sourceController"), ("kustomize-controller", "kustomizeController")):
         labels = {"app": name}
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
@@ -172,9 +172,9 @@ def simulated_flux(release: str, namespace: str, releases: Releases | None = Non
             },
         }
         trees += [
-            _object(core.SERVICE_ACCOUNT, name, namespace),
-            _object(core.CLUSTER_ROLE_BINDING, f"{name}-{namespace}") | {"roleRef": role, "subjects": [subject]},
-            _object(core.DEPLOYMENT, name, namespace)
+            core.SERVICE_ACCOUNT.body(name, namespace),
+            core.CLUSTER_ROLE_BINDING.body(f"{name}-{namespace}") | {"roleRef": role, "subjects": [subject]},
+            core.DEPLOYMENT.body(name, namespace)
             | {"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}},
         ]
     return trees
@@ -184,8 +184,3 @@ def _bundle(release: str, releases: Releases | None) -> dict[str, Any]:
     offered = (releases or Releases.load()).release(release)
     tree: dict[str, Any] = msgspec.to_builtins(offered.bundles.spec.versions_bundles[0])
     return tree
-
-
-def _object(resource: Resource, name: str, namespace: str = CAPI_NAMESPACE) -> Tree:
-    metadata = {"name": name} | ({"namespace": namespace} if resource.namespaced else {})
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -78,13 +78,13 @@ def deployed(
 def _manager(manager: Manager, documents: Sequence[Tree], image: str, gates: Mapping[str, bool]) -> list[Tree]:
     names = INSTALLATIONS[manager.name]
     objects = [
-        _object(core.NAMESPACE, names.namespace),
+        core.NAMESPACE.body(names.namespace),
         *(_installable(tree, names) for tree in documents),
-        _object(core.SERVICE_ACCOUNT, names.account, names.namespace),
+        core.SERVICE_ACCOUNT.body(names.account, names.namespace),
         _bound(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, f"{names.prefix}-manager-role", names),
         *_election(names),
-        _object(core.SECRET, f"{names.service}-cert", names.namespace) | {"type": "kubernetes.io/tls"},
-        _object(core.SERVICE, names.service, names.namespace)
+        core.SECRET.body(f"{names.service}-cert", names.namespace) | {"type": "kubernetes.io/tls"},
+        core.SERVICE.body(names.service, names.namespace)
         | {"spec": {"ports": [{"port": 443, "targetPort": WEBHOOK_PORT}], "selector": names.selector}},
         _deployment(manager, names, image, gates),
     ]
@@ -121,13 +121,13 @@ def _election(names: Installation) -> list[Tree]:
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     ]
     return [
-        _object(core.ROLE, role, names.namespace) | {"rules": rules},
+        core.ROLE.body(role, names.namespace) | {"rules": rules},
         _bound(core.ROLE, core.ROLE_BINDING, role, names),
     ]
 
 
 def _bound(role: Resource, binding: Resource, name: str, names: Installation) -> Tree:
-    return _object(binding, name, names.namespace) | {
+    return binding.body(name, names.namespace) | {
         "roleRef": {"apiGroup": role.group, "kind": role.kind, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": names.account, "namespace": names.namespace}],
     }
@@ -179,11 +179,6 @@ def _deployment(manager: Manager, names: Installation, image: str, gates: Mappin
         "volumes": [{"name": "certificates", "secret": {"secretName": f"{names.service}-cert"}}],
     }
     template = {"metadata": {"labels": labels}, "spec": pod}
-    return _object(core.DEPLOYMENT, names.deployment, names.namespace) | {
+    return core.DEPLOYMENT.body(names.deployment, names.namespace) | {
         "spec": {"replicas": 1, "selector": {"matchLabels": names.selector}, "template": template}
     }
-
-
-def _object(resource: Resource, name: str, namespace: str = "") -> Tree:
-    metadata = {"name": name} | ({"namespace": namespace} if resource.namespaced else {})
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

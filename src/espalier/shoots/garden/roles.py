@@ -259,12 +259,12 @@ class Roles:
             return
         rules = trees(rights)
         if present is None or (present.tree.get("rules") or []) != rules:
-            await self._writer.apply(role, _object(role, namespace, name, rules=rules), found_by_owner)
+            await self._writer.apply(role, role.body(name, namespace) | {"rules": rules}, found_by_owner)
         subjects = _subjects(seed)
         bound = self._roles[binding].get(Key(namespace, name))
         if bound is None or bound.tree.get("subjects") != subjects:
             reference = {"apiGroup": core.ROLE.group, "kind": role.kind, "name": name}
-            body = _object(binding, namespace, name, roleRef=reference, subjects=subjects)
+            body = binding.body(name, namespace) | {"roleRef": reference, "subjects": subjects}
             await self._writer.apply(binding, body, found_by_owner)
 
 
@@ -290,8 +290,3 @@ def _is_edited(old: Object | None, new: Object | None) -> bool:
     if old is None or new is None:
         return old is not None
     return any(old.tree.get(field) != new.tree.get(field) for field in ("rules", "subjects"))
-
-
-def _object(resource: Resource, namespace: str, name: str, **fields: object) -> Tree:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}

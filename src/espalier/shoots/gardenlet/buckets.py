@@ -121,7 +121,7 @@ class Backups:
         if backup.provider_config:
             spec["providerConfig"] = json_trees.decode(bytes(backup.provider_config))
         if live is None:
-            live = await self._tools.garden.create(resource, _object(resource, key, spec))
+            live = await self._tools.garden.create(resource, resource.body(key.name, key.namespace) | {"spec": spec})
             if live is None:
                 return Wait(BackupReason.PLAN_OUTDATED, "another one of this name was just created", SOON)
         typed = live.decode(BackupBucket)
@@ -314,8 +314,8 @@ class Backups:
         secret = await self._tools.garden.client.get(SECRET, reference.name, reference.namespace)
         namespace = Key("", GARDEN_NAMESPACE)
         if self._observer.seed[NAMESPACE].get(namespace) is None:
-            await self._tools.seed.create(NAMESPACE, _object(NAMESPACE, namespace))
-        body = stamped({**_object(SECRET, Key(GARDEN_NAMESPACE, name)), "data": secret.tree.get("data") or {}})
+            await self._tools.seed.create(NAMESPACE, NAMESPACE.body(namespace.name))
+        body = stamped({**SECRET.body(name, GARDEN_NAMESPACE), "data": secret.tree.get("data") or {}})
         if not is_as_rendered(self._observer.seed[SECRET].get(Key(GARDEN_NAMESPACE, name)), body):
             await self._tools.seed.apply(SECRET, body, found_by_owner)
         return copy
@@ -333,7 +333,7 @@ class Backups:
         """Apply the extension resource, and report its state in the garden's object. `is_recreated`: the shoot's
         namespace is another one, so the resource is reconciled again."""
         live = self._observer.seed[kind.resource].get(key)
-        body = stamped({**_object(kind.resource, key), "spec": spec})
+        body = stamped({**kind.resource.body(key.name, key.namespace), "spec": spec})
         if live is not None and live.metadata.deletion_timestamp is not None:
             if is_deleted_unconfirmed(live.metadata) and requested_operation(live.metadata) != metadata_keys.MIGRATE:
                 request = {metadata_keys.OPERATION: metadata_keys.MIGRATE, metadata_keys.TIMESTAMP: self._now}
@@ -390,9 +390,3 @@ def _timed(before: T | None, present: T, at: str) -> T:
 
 def _technical_id(entry: str) -> str:
     return names.original_backup_entry(entry).rpartition("--")[0]
-
-
-def _object(resource: Resource, key: Key, spec: Tree | None = None) -> Tree:
-    metadata = {"name": key.name, **({"namespace": key.namespace} if key.namespace else {})}
-    body: Tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    return body if spec is None else {**body, "spec": spec}
