@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from espalier.api import conditions as condition_list
 from espalier.api.core import POD_DISRUPTION_BUDGET
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
 from espalier.clusterapi.intstr import share
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Budget, Pod
@@ -29,7 +28,7 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
             removed = {name: None for name in budget.status if name not in status}
             evicted = {name: None for name in budget.disrupted if name not in status["disruptedPods"]}
             changed = {**status, "disruptedPods": {**evicted, **status["disruptedPods"]}, **removed}
-            key = Key(budget.metadata.namespace, budget.metadata.name)
+            key = budget.key
             yield Change(POD_DISRUPTION_BUDGET, key, {"status": changed}, "status")
 
 

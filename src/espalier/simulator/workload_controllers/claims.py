@@ -25,7 +25,7 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
     used = {Key(pod.metadata.namespace, name) for pod in snapshot.pods for name in pod.spec.claims}
     volumes = {volume.metadata.name: volume for volume in snapshot.volumes}
     for claim in snapshot.claims:
-        key = Key(claim.metadata.namespace, claim.metadata.name)
+        key = claim.key
         finalizers = claim.metadata.finalizers
         if claim.deleting:
             if PVC_PROTECTION in finalizers and key not in used:

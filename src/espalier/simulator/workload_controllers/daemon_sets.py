@@ -8,7 +8,6 @@ import msgspec
 
 from espalier.api.core import DAEMON_SET, POD
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
 from espalier.clusterapi.intstr import share
 from espalier.simulator.workload_controllers.scheduler import DAEMON_TOLERATIONS, NETWORK_TOLERATION, fits
 from espalier.simulator.workload_controllers.snapshot import Snapshot
@@ -46,7 +45,7 @@ def _plan(snapshot: Snapshot, daemon_set: Workload) -> Iterator[Write]:
     yield from _replace_outdated(daemon_set, revision, len(wanted), on_node)
     status = _status(daemon_set, revision, len(wanted), on_node, len(missing))
     if status != daemon_set.status:
-        yield Change(DAEMON_SET, _key(daemon_set), {"status": status}, "status")
+        yield Change(DAEMON_SET, daemon_set.key, {"status": status}, "status")
 
 
 def _replace_outdated(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod]) -> Iterator[Write]:
@@ -84,9 +83,5 @@ def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str,
     return status
 
 
-def _key(daemon_set: Workload) -> Key:
-    return Key(daemon_set.metadata.namespace, daemon_set.metadata.name)
-
-
 def _delete(pod: Pod) -> Delete:
-    return Delete(POD, Key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+    return Delete(POD, pod.key, pod.metadata.uid)

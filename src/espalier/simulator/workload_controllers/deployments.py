@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from espalier.api.core import DEPLOYMENT, REPLICA_SET
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
 from espalier.clusterapi.intstr import share
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Workload
@@ -36,12 +35,12 @@ def _plan(snapshot: Snapshot, deployment: Workload, replica_sets: list[Workload]
     else:
         for replica_set, replicas in _scale(deployment, new, old):
             if replica_set.spec.replicas != replicas:
-                key = Key(replica_set.metadata.namespace, replica_set.metadata.name)
+                key = replica_set.key
                 yield Change(REPLICA_SET, key, {"spec": {"replicas": replicas}})
     status = _status(snapshot, deployment, new, replica_sets)
     if status != deployment.status:
         removed = {name: None for name in deployment.status if name not in status}
-        key = Key(deployment.metadata.namespace, deployment.metadata.name)
+        key = deployment.key
         yield Change(DEPLOYMENT, key, {"status": status | removed}, "status")
 
 

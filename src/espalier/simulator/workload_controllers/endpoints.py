@@ -58,7 +58,7 @@ def _target(port: ServicePort, pod: Pod) -> int | None:
 def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes for EndpointSlices: one for each Service and set of target ports."""
     present = {
-        Key(slice_.metadata.namespace, slice_.metadata.name): slice_
+        slice_.key: slice_
         for slice_ in snapshot.endpoint_slices
         if slice_.metadata.labels.get(MANAGED_BY) == CONTROLLER
     }

@@ -36,7 +36,7 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
         node = snapshot.node_by_name.get(name)
         addresses = _free_addresses(node, pods)
         for pod in pods:
-            key = Key(pod.metadata.namespace, pod.metadata.name)
+            key = pod.key
             if node is not None and snapshot.runs(pod):
                 continue
             if node is None or pod.deleting:

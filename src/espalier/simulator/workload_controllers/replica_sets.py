@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from espalier.api.core import POD, REPLICA_SET
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Pod, Workload
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write, controlled_pod
@@ -26,11 +25,11 @@ def _plan(snapshot: Snapshot, replica_set: Workload) -> Iterator[Write]:
         name = f"{replica_set.metadata.name}-{snapshot.suffix()}"
         yield Create(POD, controlled_pod(replica_set, replica_set.template, name, {}))
     for pod in sorted(pods, key=_deletion_order)[: max(0, -missing)]:
-        key = Key(pod.metadata.namespace, pod.metadata.name)
+        key = pod.key
         yield Delete(POD, key, pod.metadata.uid, graceful=snapshot.runs(pod))
     status = _status(replica_set, pods, max(0, missing))
     if status != replica_set.status:
-        key = Key(replica_set.metadata.namespace, replica_set.metadata.name)
+        key = replica_set.key
         yield Change(REPLICA_SET, key, {"status": status}, "status")
 
 

@@ -35,7 +35,7 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
         chosen = min(candidates, key=lambda name: ((owner, name) in siblings, occupied.get(name, 0), name))
         occupied[chosen] = occupied.get(chosen, 0) + 1
         siblings.add((owner, chosen))
-        yield Change(POD, Key(pod.metadata.namespace, pod.metadata.name), {"spec": {"nodeName": chosen}})
+        yield Change(POD, pod.key, {"spec": {"nodeName": chosen}})
 
 
 def _unschedulable(snapshot: Snapshot, pod: Pod, reason: str) -> Iterator[Write]:
@@ -49,7 +49,7 @@ def _unschedulable(snapshot: Snapshot, pod: Pod, reason: str) -> Iterator[Write]
         "lastTransitionTime": snapshot.timestamp,
     }
     patch = {"status": {"phase": "Pending", "conditions": [condition]}}
-    yield Change(POD, Key(pod.metadata.namespace, pod.metadata.name), patch, "status")
+    yield Change(POD, pod.key, patch, "status")
 
 
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -70,7 +70,7 @@ class Snapshot:
     @cached_property
     def claim_by_key(self) -> dict[Key, Claim]:
         """PersistentVolumeClaims by namespace and name."""
-        return {Key(claim.metadata.namespace, claim.metadata.name): claim for claim in self.claims}
+        return {claim.key: claim for claim in self.claims}
 
     @cached_property
     def node_by_name(self) -> dict[str, Node]:

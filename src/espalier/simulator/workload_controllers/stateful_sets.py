@@ -40,7 +40,7 @@ def _plan(snapshot: Snapshot, stateful_set: Workload) -> Iterator[Write]:
         yield write
     status = _status(stateful_set, pods, len(created))
     if status != stateful_set.status:
-        yield Change(STATEFUL_SET, _key(stateful_set), {"status": status}, "status")
+        yield Change(STATEFUL_SET, stateful_set.key, {"status": status}, "status")
 
 
 def _scale(snapshot: Snapshot, stateful_set: Workload, pods: dict[int, Pod]) -> Iterator[Write]:
@@ -183,10 +183,6 @@ def _claim_name(stateful_set: Workload, template: Tree, ordinal: int) -> str:
     return f"{template['metadata']['name']}-{_pod_name(stateful_set, ordinal)}"
 
 
-def _key(stateful_set: Workload) -> Key:
-    return Key(stateful_set.metadata.namespace, stateful_set.metadata.name)
-
-
 def _delete(pod: Pod) -> Delete:
     """Delete gracefully: the next pod of this name must not start before this one's containers have ended."""
-    return Delete(POD, Key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid, graceful=True)
+    return Delete(POD, pod.key, pod.metadata.uid, graceful=True)

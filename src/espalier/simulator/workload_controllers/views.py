@@ -13,12 +13,18 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import Taint
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ObjectMeta, Observed, Tree
+from espalier.api.resource import Key
 
 
 class View(Observed, frozen=True):
     """The base of the views of objects."""
 
     metadata: ObjectMeta
+
+    @property
+    def key(self) -> Key:
+        """Its name."""
+        return Key(self.metadata.namespace, self.metadata.name)
 
     @property
     def owner(self) -> str:
