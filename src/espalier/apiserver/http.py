@@ -27,7 +27,7 @@ from espalier.apiserver.wire import content, options
 from espalier.kube import serving
 from espalier.kube.errors import ApiError, BadRequest, Forbidden, ServerFailure, Status, Unauthorized
 from espalier.kube.pki import KeyPair
-from espalier.kube.wire import Endpoint, Request, Response, Stream, User
+from espalier.kube.wire import Endpoint, Request, Response, Stream, User, in_url
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 AUTHENTICATED = "system:authenticated"
@@ -99,8 +99,7 @@ class HttpShell:
     @property
     def url(self) -> str:
         """The server's URL, for a kubeconfig."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"https://{host}:{self._port}"
+        return f"https://{in_url(self._host)}:{self._port}"
 
     async def start(self) -> None:
         """Begin to listen. Raises `AddressTaken` when another program has the port."""

@@ -88,3 +88,8 @@ class Endpoint(Protocol):
 
     async def watch(self, request: Request, user: User) -> Stream | Response:
         """Start a watch; a `Response` when it is refused."""
+
+
+def in_url(host: str) -> str:
+    """A host in the format of URLs: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host

@@ -34,6 +34,7 @@ from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import Store
+from espalier.kube.wire import in_url
 from espalier.runtime.clock import SystemClock
 
 COMPRESSIONS = {compression.word: compression for compression in Compression if compression is not Compression.LZW}
@@ -89,7 +90,7 @@ async def run(given: RunFlags) -> None:
 
     def listening(port: int) -> None:
         scheme = "https" if options.server is not None else "http"
-        output.say(f"backs up {options.etcd} to {store.where}; listens on {scheme}://{_shown(options.host)}:{port}")
+        output.say(f"backs up {options.etcd} to {store.where}; listens on {scheme}://{in_url(options.host)}:{port}")
 
     try:
         if options.tls is not None:
@@ -198,7 +199,3 @@ def _settings(given: RunFlags) -> Settings:
     policy = Exponential() if given.policy == POLICIES[0] else Newest(given.max_backups)
     retention = timedelta(seconds=flags.seconds(given.delta_retention, "--delta-snapshot-retention-period"))
     return Settings(schedule, Retention(policy, retention), COMPRESSIONS[given.compression])
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

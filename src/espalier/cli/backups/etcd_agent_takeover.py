@@ -15,6 +15,7 @@ from espalier.cli.kit.failures import Failure, Usage
 from espalier.etcdbackup.election import copier
 from espalier.etcdbackup.running.copier import CopyParts
 from espalier.etcdbackup.running.process import Address, run_copier
+from espalier.kube.wire import in_url
 from espalier.runtime.clock import SystemClock
 
 
@@ -65,8 +66,7 @@ async def copy(
 
     def listening(port: int) -> None:
         scheme = "http" if address.server is None else "https"
-        shown = f"[{address.host}]" if ":" in address.host else address.host
-        output.say(f"takes over {source.where} for epoch {epoch}; listens on {scheme}://{shown}:{port}")
+        output.say(f"takes over {source.where} for epoch {epoch}; listens on {scheme}://{in_url(address.host)}:{port}")
 
     try:
         await run_copier(settings, CopyParts(source, target), address, SystemClock(), stop, listening)

@@ -15,6 +15,7 @@ from espalier.clusters.design.provider import Components, RenderInput
 from espalier.clusters.design.render import etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.design.render.cluster import meta
 from espalier.clusters.design.rendered import Rendered, Settings
+from espalier.kube.wire import in_url
 from espalier.providers.cloudstack import disks, references
 from espalier.providers.cloudstack.cluster_api import (
     AcsEndpoint,
@@ -164,9 +165,8 @@ def complete(render_input: RenderInput, rendered: Rendered) -> Rendered:
 def no_proxy(render_input: RenderInput) -> Sequence[str]:
     """Hosts without proxy: the APIs of CloudStack, and the API server."""
     address = references.endpoint(render_input.spec)
-    host = f"[{address.host}]" if ":" in address.host else address.host
     apis = (references.host_of(zone.management_api_endpoint) for zone in references.zones(render_input))
-    return [*dict.fromkeys(apis), f"{host}:{address.port}"]
+    return [*dict.fromkeys(apis), f"{in_url(address.host)}:{address.port}"]
 
 
 def _kube_vip_image(render_input: RenderInput) -> str:

@@ -19,6 +19,7 @@ from espalier.clusters.design.provider import Components, RenderInput
 from espalier.clusters.design.render import host_os, kube_vip, kubeadm, node_setup
 from espalier.clusters.design.render.cluster import meta
 from espalier.clusters.design.rendered import Rendered, RenderedGroup, Settings
+from espalier.kube.wire import in_url
 from espalier.providers.tinkerbell import workflow
 from espalier.providers.tinkerbell.cluster_api import (
     BootOptions,
@@ -155,7 +156,7 @@ def _boot_options(datacenter_spec: TinkerbellDatacenterConfigSpec) -> BootOption
     if not datacenter_spec.iso_boot:
         return BootOptions(boot_mode="netboot")
     return BootOptions(
-        boot_mode="iso", iso_url=f"http://{workflow.in_url(datacenter_spec.tinkerbell_ip)}:{_ISO_PORT}/iso/hook.iso"
+        boot_mode="iso", iso_url=f"http://{in_url(datacenter_spec.tinkerbell_ip)}:{_ISO_PORT}/iso/hook.iso"
     )
 
 

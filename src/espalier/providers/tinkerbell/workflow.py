@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from espalier.api import json_trees
 from espalier.api.eksa.host_os import REDHAT
+from espalier.kube.wire import in_url
 from espalier.providers.tinkerbell.kinds import Action, Task, Workflow
 
 _STREAM, _WRITE, _REBOOT = (f"127.0.0.1/embedded/{name}" for name in ("image2disk", "writefile", "reboot"))
@@ -67,11 +68,6 @@ def with_image(workflow: Workflow, image: str) -> Workflow:
         return workflow
     action = replace(action, environment=action.environment | {IMAGE: image})
     return replace(workflow, tasks=[replace(first, actions=[action, *other_actions]), *other_tasks])
-
-
-def in_url(address: str) -> str:
-    """An IP address in the format of URLs."""
-    return f"[{address}]" if ":" in address else address
 
 
 def text(workflow: Workflow) -> str:

@@ -27,6 +27,7 @@ from espalier.clusters.report.checks.questions import (
     Credentials,
     LookUpError,
 )
+from espalier.kube.wire import in_url
 from espalier.providers.snow import references
 from espalier.providers.snow.checks import signed
 from espalier.providers.snow.checks.questions import Answers, Query
@@ -234,8 +235,7 @@ class _Apis:
         return answer
 
     async def _post(self, port: int, service: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        url = f"https://{host}:{port}/"
+        url = f"https://{in_url(self._host)}:{port}/"
         signed_headers = await asyncio.to_thread(
             signed.signed, url, headers, body, service=service, credentials=self._credentials
         )
