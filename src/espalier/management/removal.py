@@ -14,11 +14,11 @@ from espalier.api.listing import first
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
-from espalier.kube.objects import Object
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.management.creation import moved, until_answering
 from espalier.management.handed_over import share_configuration, suspend
+from espalier.management.lost_record import existing
 from espalier.management.plan import Planned
 from espalier.management.steps import Actions, Progress, Refused
 from espalier.moving.condition import of_management_cluster
@@ -74,7 +74,7 @@ class Removal:
 
 async def is_at(client: Client, key: Key, *, moving: bool) -> bool:
     """True if a Cluster is there, and a move of it is `moving` or not."""
-    cluster = await _get(client, key)
+    cluster = await existing(client, key)
     return cluster is not None and (record_of(cluster) is not None) is moving
 
 
@@ -83,7 +83,7 @@ async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, p
 
     Raises `Refused`, which says how Flux goes on if it is suspended by then.
     """
-    here, stored = await Side.of(bootstrap), await _get(bootstrap, key)
+    here, stored = await Side.of(bootstrap), await existing(bootstrap, key)
     there = await Side.of(cluster)
     standings = of_management_cluster(f"espalier delete cluster {key.name}", is_deletion=True)
     record = record_of(stored) if stored is not None else None
@@ -93,7 +93,7 @@ async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, p
             return
         await moved(bootstrap, cluster, key, judge, progress, standings)
         stored = None
-    if (stored is None or record is not None) and await _get(cluster, key) is not None:
+    if (stored is None or record is not None) and await existing(cluster, key) is not None:
         await bootstrap.apply(NAMESPACE, {"metadata": {"name": key.namespace}})  # as the creation does
         await share_configuration(cluster, bootstrap, key)
         suspended = await suspend(cluster, progress)
@@ -121,10 +121,3 @@ async def check_manages_nobody(cluster: Client, key: Key) -> None:
             f"cluster {key} can't be deleted: it manages {first(managed, 10)}; delete them first, or move them to "
             "another management cluster with `espalier move`"
         )
-
-
-async def _get(client: Client, key: Key) -> Object | None:
-    try:
-        return await client.get(Cluster.resource, key.name, key.namespace)
-    except NotFound:
-        return None

@@ -145,7 +145,7 @@ def _call(webhook: Webhook, resource: Resource, admission: Admission, uid: str) 
         "requestResource": _resource(admission.resource),
         "name": admission.name,
         "operation": admission.operation,
-        "userInfo": _user_info(admission.user),
+        "userInfo": user_info(admission.user),
         "object": admission.object and _as_version(admission.object, resource),
         "oldObject": admission.old_object and _as_version(admission.old_object, resource),
         "dryRun": admission.dry_run,
@@ -249,5 +249,6 @@ def _as_version(tree: Tree, resource: Resource) -> Tree:
     return {**tree, "apiVersion": resource.api_version}
 
 
-def _user_info(user: User) -> Tree:
+def user_info(user: User) -> Tree:
+    """A user, as reviews have it."""
     return {"username": user.name, "groups": list(user.groups)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from espalier.api import conditions
 from espalier.api.meta import Tree
 from espalier.apiserver.access.authorization import MASTERS
+from espalier.apiserver.access.webhooks import user_info
 from espalier.apiserver.core.core import Answer, Core
 from espalier.apiserver.core.storage_pipeline import manager_of
 from espalier.apiserver.requests import bodies
@@ -33,7 +34,7 @@ def review(core: Core, info: RequestInfo) -> Answer:
     spec = tree.get("spec") or {}
     match info.kind.resource.plural:
         case "selfsubjectreviews":
-            status: Tree = {"userInfo": _user_info(info.user)}
+            status: Tree = {"userInfo": user_info(info.user)}
         case "tokenreviews":
             status = {"authenticated": False, "error": "this API server issues no tokens to review"}
         case "selfsubjectrulesreviews":
@@ -80,7 +81,3 @@ def _rules(user: User) -> Tree:
     resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}] if everything else []
     others = [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if everything else []
     return {"resourceRules": resources, "nonResourceRules": others, "incomplete": False}
-
-
-def _user_info(user: User) -> Tree:
-    return {"username": user.name, "groups": list(user.groups)}

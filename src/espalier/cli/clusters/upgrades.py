@@ -18,6 +18,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.layout import MOST_LINES, Table
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
+from espalier.runtime.owners import is_owned_by
 from espalier.upgrades.node.containers import STEPS
 
 KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (
@@ -86,7 +87,7 @@ async def describe(name: str, *, connect: flags.Connection) -> None:
             steps = [part for part in typed.status.conditions if part.type != "Ready"]
             output.write_table(STEPS_TABLE, [_row(part) for part in steps])
         else:
-            nodes = [node for node in everything if _belongs(node[0], upgrade)]
+            nodes = [node for node in everything if is_owned_by(node[0], upgrade)]
             rows = [(node.name, *_state(of_node)) for node, of_node in nodes]
             output.write_table(NODES, rows)
 
@@ -108,7 +109,7 @@ async def retry(name: str, *, connect: flags.Connection) -> None:
         chosen = [
             (upgrade, typed)
             for upgrade, typed in nodes
-            if (upgrade.name == name or any(_belongs(upgrade, group) for group in named)) and not typed.is_completed
+            if (upgrade.name == name or any(is_owned_by(upgrade, group) for group in named)) and not typed.is_completed
         ]
         if not named:
             raise Failure(_unknown(name, [upgrade.name for upgrade, _ in everything]))
@@ -158,10 +159,6 @@ def _facts(typed: Upgrade) -> Iterator[tuple[str, str]]:
 
 def _row(part: Condition) -> tuple[str, str, str, str]:
     return part.type, "yes" if part.status == "True" else "no", part.reason, part.message
-
-
-def _belongs(node: Object, group: Object) -> bool:
-    return any(owner.uid == group.metadata.uid for owner in node.metadata.owner_references)
 
 
 def _unknown(name: str, known: list[str]) -> str:

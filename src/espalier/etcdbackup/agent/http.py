@@ -93,13 +93,13 @@ def application(
     async def latest(_request: web.Request) -> web.Response:
         newest = (await read_inventory(store)).latest
         if newest is None:
-            return _json(LatestSnapshots(None, ()))
-        return _json(LatestSnapshots(_facts(newest.full), tuple(map(_facts, newest.deltas))))
+            return json_response(LatestSnapshots(None, ()))
+        return json_response(LatestSnapshots(_facts(newest.full), tuple(map(_facts, newest.deltas))))
 
     async def health(_request: web.Request) -> web.Response:
         await becomes_ready(lambda: not trouble(), hold)
         problem = trouble()
-        return _json(Health(not problem, problem or warning()), 503 if problem else 200)
+        return json_response(Health(not problem, problem or warning()), 503 if problem else 200)
 
     async def metrics(_request: web.Request) -> web.Response:
         kind = "text/plain; version=1.0.0; charset=utf-8"
@@ -156,7 +156,7 @@ def _flag(request: web.Request, name: str) -> bool:
 
 
 def _snapshot(stored: StoredSnapshot | None) -> web.Response:
-    return _json(_facts(stored) if stored is not None else None)
+    return json_response(_facts(stored) if stored is not None else None)
 
 
 def _facts(stored: StoredSnapshot) -> SnapshotFacts:
@@ -175,5 +175,6 @@ def _facts(stored: StoredSnapshot) -> SnapshotFacts:
     )
 
 
-def _json(value: object, status: int = 200) -> web.Response:
+def json_response(value: object, status: int = 200) -> web.Response:
+    """A response with a value as JSON."""
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from espalier.api import json_trees
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
-from espalier.etcdbackup.agent.http import PROBE_HOLD, Health, becomes_ready
+from espalier.etcdbackup.agent.http import PROBE_HOLD, Health, becomes_ready, json_response
 from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
 
 
@@ -37,12 +37,12 @@ def add_copy_operations(application: web.Application, run: AgentRun) -> None:
         except msgspec.MsgspecError as error:
             raise web.HTTPBadRequest(text=f'body: {error}; allowed is {{"epoch": N}}\n') from None
         try:
-            return _json(await run.initiate(body))
+            return json_response(await run.initiate(body))
         except OtherEpoch as error:
             raise web.HTTPConflict(text=f"{error}\n") from None
 
     async def backup_status(_request: web.Request) -> web.Response:
-        return _json(run.backup_status())
+        return json_response(run.backup_status())
 
     application.router.add_post("/copyop/initiate", initiate)
     application.router.add_get("/backup/status", backup_status, allow_head=False)
@@ -55,7 +55,7 @@ def copier_application(run: Probed) -> web.Application:
 
     async def health(_request: web.Request) -> web.Response:
         await becomes_ready(lambda: run.ready, PROBE_HOLD)
-        return _json(Health(run.ready, run.trouble), 200 if run.ready else 503)
+        return json_response(Health(run.ready, run.trouble), 200 if run.ready else 503)
 
     app = web.Application(client_max_size=1 << 16)
     app.router.add_get("/healthz", health)
@@ -65,11 +65,7 @@ def copier_application(run: Probed) -> web.Application:
 
 def _add_status(application: web.Application, run: Probed) -> None:
     async def status(_request: web.Request) -> web.Response:
-        return _json(run.status())
+        return json_response(run.status())
 
     application.router.add_get("/copyop/status", status)
     application.router.add_post("/copyop/status", status)
-
-
-def _json(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

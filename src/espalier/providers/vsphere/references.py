@@ -124,7 +124,7 @@ def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, 
             "resourcePool": (spec_of_config.resource_pool, resolved.resource_pool),
             "template": (spec_of_config.template, resolved.template),
         }
-        values |= {value(config, field): path for field, (pattern, path) in paths.items() if _is_pattern(pattern)}
+        values |= {value(config, field): path for field, (pattern, path) in paths.items() if is_pattern(pattern)}
         if resolved.clone_mode and not spec_of_config.clone_mode:
             values[value(config, "cloneMode")] = resolved.clone_mode
         if not spec_of_config.template:
@@ -133,7 +133,8 @@ def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, 
     return values
 
 
-def _is_pattern(name: str) -> bool:
+def is_pattern(name: str) -> bool:
+    """True if a name or path of an object matches several."""
     return any(sign in name for sign in "*?[")
 
 

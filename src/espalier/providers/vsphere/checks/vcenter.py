@@ -40,6 +40,7 @@ from espalier.providers.vsphere.checks.questions import (
     Question,
     Template,
 )
+from espalier.providers.vsphere.references import is_pattern
 from espalier.providers.vsphere.server import Server
 
 CONNECT = 10.0
@@ -208,7 +209,7 @@ class _Soap:
         """The inventory objects of a question, by path."""
         of_type = self._type(question.object_type)
         if path := question.path:
-            objects = dict(self._walk(path)) if _is_pattern(path) else self._at(path)
+            objects = dict(self._walk(path)) if is_pattern(path) else self._at(path)
         else:
             objects = self._anywhere(question)
         return {path: object_ for path, object_ in objects.items() if isinstance(object_, of_type)}
@@ -453,10 +454,6 @@ def split(server: str) -> Address:
     if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
         host, port = server, "443"
     return host.strip("[]"), int(port)
-
-
-def _is_pattern(path: str) -> bool:
-    return any(character in path for character in "*?[")
 
 
 def _colons(digest: str) -> str:
