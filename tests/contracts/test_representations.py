@@ -27,7 +27,6 @@ pytestmark = pytest.mark.envtest
 
 Tree = dict[str, Any]
 EVENT = core.CORE_EVENT
-DESCRIPTION = ("name", "type", "format", "priority")
 THING = Resource("printing.example.org", "v1", "things", "Thing")
 COLUMNS = (
     Column("Text", ".spec.text"),

@@ -33,8 +33,6 @@ MINORS = tuple(ETCD)
 ETCDS = {minor: etcd(entry.patch) for minor, entry in ETCD.items()}
 UPGRADES = [(entry.before, minor) for minor, entry in ETCD.items() if entry.before in ETCD]
 LONG_LOG: list[Step] = [Put(b"g", b"%d" % number) for number in range(9)]
-SHORT_LOG = {"snapshot-count": "1"}
-"""etcd 3.7 does not start with requests of 3.5 in its log; with this, 3.6 drops them soon (decision 0205)."""
 PAGE = 4096
 AGREEING = 0.5
 """Seconds in which an etcd that has just started agrees on the version of its cluster, and stores it."""

@@ -31,7 +31,6 @@ from tests.support.gardens.real_shoots import RealShoot, real_shoot
 
 MANAGER, CONTROLLER = MACHINE_CONTROLLER_MANAGER.contents
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-HEALTH = "/healthz"
 TARGET, CONTROL = "target-kubeconfig", "control-kubeconfig"
 STRICT = {
     "machine-safety-orphan-vms-period": "2s",
