@@ -263,11 +263,7 @@ class Backups:
         last, requested = live.decode(kind).status.last_operation, requested_operation(live.metadata)
         is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED) and not requested
         if keep_data and not is_migrated:
-            if requested != metadata_keys.MIGRATE:
-                request = {metadata_keys.OPERATION: metadata_keys.MIGRATE, metadata_keys.TIMESTAMP: self._now}
-                await self._tools.seed.merge(
-                    kind.resource, live, {"metadata": {"annotations": request}}, Precondition.UID
-                )
+            await self._request_migration(kind.resource, live)
             return Wait(
                 BackupReason.BACKUP_ENTRY_MIGRATING, "waiting for the extension to release the entry", after=SOON
             )
@@ -335,11 +331,8 @@ class Backups:
         live = self._observer.seed[kind.resource].get(key)
         body = stamped({**kind.resource.body(key.name, key.namespace), "spec": spec})
         if live is not None and live.metadata.deletion_timestamp is not None:
-            if is_deleted_unconfirmed(live.metadata) and requested_operation(live.metadata) != metadata_keys.MIGRATE:
-                request = {metadata_keys.OPERATION: metadata_keys.MIGRATE, metadata_keys.TIMESTAMP: self._now}
-                await self._tools.seed.merge(
-                    kind.resource, live, {"metadata": {"annotations": request}}, Precondition.UID
-                )
+            if is_deleted_unconfirmed(live.metadata):
+                await self._request_migration(kind.resource, live)
             return Wait(BackupReason.DELETING, "it is being deleted and will then be recreated", after=SOON)
         last = live.decode(kind).status.last_operation if live is not None else None
         is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
@@ -354,6 +347,11 @@ class Backups:
         if problem := results.problem(live):
             return await self._report_wait(garden, TaskReason.RESULTS_CHANGED, problem, resource)
         return await self._report(resource, garden, live.decode(kind), requested=requested_operation(live.metadata))
+
+    async def _request_migration(self, resource: Resource, live: Object) -> None:
+        if requested_operation(live.metadata) != metadata_keys.MIGRATE:
+            request = {metadata_keys.OPERATION: metadata_keys.MIGRATE, metadata_keys.TIMESTAMP: self._now}
+            await self._tools.seed.merge(resource, live, {"metadata": {"annotations": request}}, Precondition.UID)
 
     async def _report(self, resource: Resource, garden: Object, extended: Extended, *, requested: str) -> Outcome:
         last, error = extended.status.last_operation, extended.status.last_error
