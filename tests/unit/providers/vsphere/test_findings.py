@@ -160,12 +160,12 @@ def test_several_matches_are_told_unless_one_is_used() -> None:
 @pytest.mark.demand("L57")
 def test_a_new_match_changes_nothing() -> None:
     named = findings.of_machines(MACHINES, "DC0")
-    first = findings.resolved(MACHINES, "DC0", answers(named, resource_pool=POOLS[1:]), Resolved())
+    first = findings.resolved(MACHINES, named, answers(named, resource_pool=POOLS[1:]), Resolved())
     assert first.resource_pool == POOLS[1]
     assert first.template == "/DC0/vm/ubuntu-1.35"
-    later = findings.resolved(MACHINES, "DC0", answers(named, resource_pool=POOLS), first)
+    later = findings.resolved(MACHINES, named, answers(named, resource_pool=POOLS), first)
     assert later == first
-    gone = findings.resolved(MACHINES, "DC0", answers(named, resource_pool=POOLS[:1]), first)
+    gone = findings.resolved(MACHINES, named, answers(named, resource_pool=POOLS[:1]), first)
     assert gone.resource_pool == POOLS[0]
 
 

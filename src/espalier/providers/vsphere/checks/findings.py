@@ -109,7 +109,7 @@ def conclude(
     spec, before = config.spec, config.status.resolved
     paths_in_use = {before.datastore, before.folder, before.resource_pool, before.template} | in_use
     chosen, missing = choose_templates(spec, datacenter, answers, versions, before, in_use)
-    paths = msgspec.structs.replace(resolved(spec, datacenter, answers, before, in_use), templates=chosen)
+    paths = msgspec.structs.replace(resolved(spec, named, answers, before, in_use), templates=chosen)
     is_unchanged = config.status.observed_generation == config.metadata.generation
     is_unchanged = is_unchanged and (paths.template, chosen) == (before.template, before.templates)
     mode = before.clone_mode if is_unchanged else clone_mode(spec, paths, answers)
@@ -125,24 +125,25 @@ def conclude(
 
 def resolved(
     spec: VSphereMachineConfigSpec,
-    datacenter: str,
+    named: Sequence[Named],
     answers: Answers,
     before: Resolved,
     in_use: frozenset[str] = frozenset(),
 ) -> Resolved:
-    """The paths of objects that a spec names. Earlier paths are kept while they match, so that neither a new match nor
-    a lost status changes them.
+    """The paths of objects that a machine config names. Earlier paths are kept while they match, so that neither a new
+    match nor a lost status changes them.
     """
+    questions = {question.object_type: question for _, question in named}
 
-    def path(object_type: ObjectType, name: str, earlier: str) -> str:
-        paths = answers.paths.get(Question(object_type, datacenter, name), ())
+    def path(object_type: ObjectType, earlier: str) -> str:
+        paths = answers.paths.get(questions[object_type], ())
         return _path_in_use(paths, earlier, in_use) or (paths[0] if len(paths) == 1 else "")
 
     return Resolved(
-        datastore=path(ObjectType.DATASTORE, spec.datastore, before.datastore),
-        folder=path(ObjectType.FOLDER, spec.folder, before.folder),
-        resource_pool=path(ObjectType.RESOURCE_POOL, spec.resource_pool, before.resource_pool),
-        template=path(ObjectType.TEMPLATE, spec.template, before.template) if spec.template else "",
+        datastore=path(ObjectType.DATASTORE, before.datastore),
+        folder=path(ObjectType.FOLDER, before.folder),
+        resource_pool=path(ObjectType.RESOURCE_POOL, before.resource_pool),
+        template=path(ObjectType.TEMPLATE, before.template) if spec.template else "",
         templates=before.templates,
     )
 
