@@ -26,6 +26,13 @@ def declares(version: str, contract: Literal["v1beta1", "v1beta2"]) -> KindsOf:
     return KindsOf(GROUP, version, ("cluster-api",), {f"cluster.x-k8s.io/{contract}": version}, partly=True)
 
 
+class LocalReference(Part):
+    """An object, by its kind and name: of the same namespace, or of none."""
+
+    kind: str
+    name: str
+
+
 class MachineTemplateResource(Part, Generic[S]):
     """The template of new machines."""
 

@@ -19,19 +19,12 @@ VERSION = "v1beta1"
 declared = contract.declares(VERSION, "v1beta1")
 
 
-class IdentityReference(Part):
-    """The Secret with credentials for devices."""
-
-    kind: str
-    name: str
-
-
 class AWSSnowClusterSpec(Part):
     """The spec of an AWSSnowCluster."""
 
     region: str = ""
     control_plane_endpoint: Endpoint | None = None
-    identity_ref: IdentityReference | None = None
+    identity_ref: contract.LocalReference | None = None
 
 
 @declared(
@@ -67,13 +60,6 @@ class MachineVolume(Part):
     type: str = ""
 
 
-class PoolReference(Part):
-    """The AWSSnowIPPool of an interface."""
-
-    kind: str
-    name: str
-
-
 class MachineInterface(Part):
     """A network interface of a machine."""
 
@@ -81,7 +67,9 @@ class MachineInterface(Part):
     vlan_id: int | None = msgspec.field(default=None, name="vlanID")
     dhcp: bool | None = None
     primary: bool | None = None
-    ip_pool: Annotated[PoolReference | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})] = None
+    ip_pool: Annotated[contract.LocalReference | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})] = (
+        None
+    )
 
 
 class MachineNetwork(Part):

@@ -16,6 +16,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVE_LABELS
+from espalier.clusterapi.infrastructure_kinds import LocalReference
 from espalier.clusters.design import linked_objects
 from espalier.clusters.design.provider import Components, Name, RenderInput
 from espalier.clusters.design.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
@@ -33,11 +34,9 @@ from espalier.providers.snow.cluster_api import (
     AWSSnowMachineSpec,
     AWSSnowMachineTemplate,
     CloudInit,
-    IdentityReference,
     MachineInterface,
     MachineNetwork,
     MachineVolume,
-    PoolReference,
 )
 from espalier.providers.snow.kinds import (
     DEFAULT_CONNECTOR,
@@ -77,7 +76,7 @@ def infrastructure_cluster(render_input: RenderInput) -> AWSSnowCluster:
         spec=AWSSnowClusterSpec(
             region=REGION,
             control_plane_endpoint=Endpoint(host=render_input.spec.endpoint_host, port=API_PORT),
-            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(render_input.name)),
+            identity_ref=LocalReference(kind=SECRET.kind, name=credentials_name(render_input.name)),
         ),
     )
 
@@ -268,7 +267,7 @@ def _interface(render_input: RenderInput, interface: DirectNetworkInterface) -> 
         vlan_id=interface.vlan_id,
         dhcp=interface.dhcp,
         primary=interface.primary,
-        ip_pool=PoolReference(kind=AWSSnowIPPool.resource.kind, name=name) if name else None,
+        ip_pool=LocalReference(kind=AWSSnowIPPool.resource.kind, name=name) if name else None,
     )
 
 

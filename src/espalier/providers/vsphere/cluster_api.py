@@ -19,19 +19,12 @@ VERSION = "v1beta2"
 declared = contract.declares(VERSION, "v1beta2")
 
 
-class IdentityReference(Part):
-    """The object with the credentials for the vCenter."""
-
-    kind: str
-    name: str
-
-
 class VSphereClusterSpec(Part):
     """The spec of a VSphereCluster."""
 
     server: str = ""
     thumbprint: str = ""
-    identity_ref: IdentityReference | None = None
+    identity_ref: contract.LocalReference | None = None
     control_plane_endpoint: Endpoint | None = None
 
 

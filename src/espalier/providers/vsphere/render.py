@@ -16,6 +16,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVE_LABELS
+from espalier.clusterapi.infrastructure_kinds import LocalReference
 from espalier.clusters.design import linked_objects
 from espalier.clusters.design.provider import Components, Name, RenderInput
 from espalier.clusters.design.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
@@ -23,7 +24,6 @@ from espalier.clusters.design.render.cluster import meta
 from espalier.clusters.design.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.cluster_api import (
-    IdentityReference,
     MachineNetwork,
     NetworkDevice,
     PlacementConstraint,
@@ -76,7 +76,7 @@ def infrastructure_cluster(render_input: RenderInput) -> VSphereCluster:
         spec=VSphereClusterSpec(
             server=spec.server,
             thumbprint=thumbprint(spec),
-            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(render_input.name)),
+            identity_ref=LocalReference(kind=SECRET.kind, name=credentials_name(render_input.name)),
             control_plane_endpoint=Endpoint(host=render_input.spec.endpoint_host, port=API_PORT),
         ),
     )
