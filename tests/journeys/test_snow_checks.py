@@ -17,7 +17,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.design import credentials as permissions
-from espalier.clusters.report.checks import controller, error_backoff
+from espalier.clusters.report.checks import controller, error_backoff, limits
 from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.simulated import providers
 from espalier.providers.snow.checks import devices as real
@@ -65,7 +65,7 @@ class Devices:
     async def __call__(self, asked: Query, credentials: Credentials, /) -> Answers:
         self.asked.append((asked, credentials))
         if asked.server.host in self.hangs:
-            await asyncio.sleep(real.LONGEST)
+            await asyncio.sleep(limits.LONGEST)
             raise LookUpError("Unreachable", f"device {asked.server.host} did not answer in time")
         told = self.refused.get(credentials.username) or self.there[asked.server.host]
         if isinstance(told, LookUpError):
@@ -230,7 +230,7 @@ def test_hanging_device_holds_up_no_other_cluster() -> None:
         await env.until_ready(moraine)
         waits = (await env.client.get(Cluster.resource, "glacier", NAMESPACE)).decode(Cluster)
         assert not conditions.is_true(waits.status.conditions, "Ready")
-        await asyncio.sleep(2 * real.LONGEST)
+        await asyncio.sleep(2 * limits.LONGEST)
         assert f"device {DEVICE} did not answer in time" in (await told(env))[1]
         devices.hangs.clear()
         await asyncio.sleep(PERIOD)

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from cs.client import PAGE_SIZE
 
-from espalier.clusters.report.checks import threads
+from espalier.clusters.report.checks import limits, threads
 from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks import cloudstacks
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
@@ -326,7 +326,7 @@ def test_thread_is_free_once_its_session_is_aborted(trusted: Trust, monkeypatch:
                 with pytest.raises(LookUpError, match="did not answer all questions"):
                     await ask(asked, KEYS)
             api.fault = None
-            monkeypatch.setattr(cloudstacks, "LONGEST", cloudstacks.CONNECT / 2)
+            monkeypatch.setattr(cloudstacks, "LONGEST", limits.CONNECT / 2)
             assert (await ask(asked, KEYS)).zones == 1
 
     asyncio.run(main())

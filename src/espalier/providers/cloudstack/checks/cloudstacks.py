@@ -21,6 +21,7 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.clusters.report.checks.hosts import Address, Resolve, brief, connected, resolved
+from espalier.clusters.report.checks.limits import CONNECT, LARGEST, LONGEST, Received
 from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
@@ -32,12 +33,6 @@ from espalier.clusters.report.checks.questions import (
 from espalier.clusters.report.checks.threads import Threads
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, Question, Server
 
-CONNECT = 10.0
-"""Timeout in seconds for connecting, and for each read of a response."""
-LONGEST = 60.0
-"""Timeout in seconds for a whole session."""
-LARGEST = 64 * 1024 * 1024
-"""The maximum bytes that a session reads."""
 MOST_REQUESTS = 200
 """The maximum requests of a session, including pages."""
 
@@ -110,7 +105,7 @@ class _Session:
         self._host = server.host
         self._resolve = resolve
         self._is_verified = is_verified
-        self._left = LARGEST
+        self._received = Received(server.host, LARGEST)
         self._requests = 0
         self._connection: http.client.HTTPConnection | None = None
         self._socket: socket.socket | None = None
@@ -133,9 +128,7 @@ class _Session:
         response = connection.getresponse()
         parts = []
         while part := response.read(1 << 16):
-            self._left -= len(part)
-            if self._left < 0:
-                raise LookUpError(UNEXPECTED, f"{self._host} sent more than {LARGEST >> 20} MiB")
+            self._received.add(len(part))
             parts.append(part)
         if response.will_close:
             self.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from espalier.api.listing import first
+from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Question
 from espalier.providers.cloudstack.kinds import (
     AvailabilityZone,
@@ -14,8 +15,6 @@ from espalier.providers.cloudstack.kinds import (
     DiskOffering,
 )
 from espalier.providers.cloudstack.references import availability_zones
-
-MOST_SHOWN = 5
 
 
 class ZoneFields(NamedTuple):

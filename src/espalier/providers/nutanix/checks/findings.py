@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from espalier.api.listing import first
 from espalier.clusters.design.machine_groups import names_version
+from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import Gpu, Identifier, NutanixDatacenterConfigSpec, NutanixMachineConfigSpec
 from espalier.providers.nutanix.references import other_version
-
-MOST_SHOWN = 5
 
 
 class Named(NamedTuple):

@@ -22,6 +22,7 @@ from yarl import URL
 
 from espalier.api import json_trees
 from espalier.clusters.report.checks.hosts import Address, Resolve, brief, resolved
+from espalier.clusters.report.checks.limits import CONNECT, LARGEST, LONGEST, Received
 from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
@@ -41,12 +42,6 @@ from espalier.providers.nutanix.checks.questions import (
     Server,
 )
 
-CONNECT = 10.0
-"""Timeout in seconds for connecting, and for each read of a response."""
-LONGEST = 60.0
-"""Timeout in seconds for a whole session."""
-LARGEST = 64 * 1024 * 1024
-"""The maximum bytes that a session reads."""
 PAGE = 500
 MOST_ENTITIES = 20_000
 """The maximum entities of a kind to search."""
@@ -220,7 +215,7 @@ class _Prism:
         self._session = session
         self._host = server.host
         self._user = credentials.username
-        self._left = LARGEST
+        self._received = Received(server.host, LARGEST)
 
     async def answers(self, query: Query) -> Answers:
         """Ask all questions. Raises `LookUpError`."""
@@ -279,9 +274,7 @@ class _Prism:
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         parts: list[bytes] = []
         async for part in response.content.iter_chunked(1 << 16):
-            self._left -= len(part)
-            if self._left < 0:
-                raise LookUpError(UNEXPECTED, f"{self._host} sent more than {LARGEST >> 20} MiB")
+            self._received.add(len(part))
             parts.append(part)
         return b"".join(parts)
 

@@ -19,6 +19,7 @@ from yarl import URL
 from espalier.api import json_trees
 from espalier.clusters.design import addresses
 from espalier.clusters.report.checks.hosts import Resolve, brief, resolved
+from espalier.clusters.report.checks.limits import CONNECT, LONGEST, Received
 from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
@@ -32,10 +33,6 @@ from espalier.providers.snow import references
 from espalier.providers.snow.checks import signed
 from espalier.providers.snow.checks.questions import Answers, Query
 
-CONNECT = 10.0
-"""Timeout in seconds for connecting, and for each read of a response."""
-LONGEST = 60.0
-"""Timeout in seconds for a whole session."""
 LARGEST = 2 * 1024 * 1024
 """The maximum bytes that a session reads."""
 MOST_PAGES = 20
@@ -157,7 +154,7 @@ class _Apis:
         self._host = device
         self._ports = ports
         self._credentials = credentials
-        self._left = LARGEST
+        self._received = Received(f"device {device}", LARGEST)
 
     async def answers(self, query: Query) -> Answers:
         """Ask all questions. Raises `LookUpError`."""
@@ -243,9 +240,7 @@ class _Apis:
         async with self._session.post(URL(url), data=body, headers=signed_headers, allow_redirects=False) as response:
             parts: list[bytes] = []
             async for part in response.content.iter_chunked(1 << 16):
-                self._left -= len(part)
-                if self._left < 0:
-                    raise LookUpError(UNEXPECTED, f"device {self._host} sent more than {LARGEST >> 20} MiB")
+                self._received.add(len(part))
                 parts.append(part)
             return response.status, b"".join(parts)
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from espalier.api.listing import first
 from espalier.clusters.report.checks.hosts import brief
+from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.snow.checks.questions import Answers
 from espalier.providers.snow.kinds import DEFAULT_INSTANCE_TYPE, SnowMachineConfigSpec
 
@@ -14,7 +15,6 @@ LEAST_SOFTWARE = 102
 """As in EKS Anywhere: the first version of the software of devices that machines with Kubernetes run on."""
 LEAST_CPUS = 2
 """As in EKS Anywhere."""
-MOST_SHOWN = 5
 
 
 def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.listing import first
+from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Question, Template
 from espalier.providers.vsphere.kinds import (
     LEAST_DISK,
@@ -20,7 +21,6 @@ from espalier.providers.vsphere.kinds import (
 
 GIB = 1024**3
 FULL_CLONE = "fullClone"
-MOST_SHOWN = 5
 
 TEMPLATES = "Templates/*"
 """The location of templates if a spec names none: the folder into which EKS Anywhere imports them."""
@@ -211,8 +211,6 @@ def _release(minor: str) -> str:
 _DISKS_OF_BOTTLEROCKET = ([22 * GIB], [2 * GIB, 20 * GIB])
 """Of templates, as in EKS Anywhere."""
 
-_SHOWN = 5
-
 
 def judge_template(
     spec: VSphereMachineConfigSpec, path: str, answers: Answers, versions: Iterable[str]
@@ -231,7 +229,7 @@ def judge_template(
         least = -(-largest // GIB)
         yield f"spec.diskGiB: found {spec.disk_gi_b}, but the disk of {path} has {least} GiB; set {least} or more"
     if spec.os == BOTTLEROCKET and template.disks and sorted(template.disks) not in _DISKS_OF_BOTTLEROCKET:
-        sizes = first([f"{-(-size // GIB)} GiB" for size in template.disks], _SHOWN)
+        sizes = first([f"{-(-size // GIB)} GiB" for size in template.disks], MOST_SHOWN)
         yield (
             f"{finding} has disks of {sizes}, but Bottlerocket has one of 22 GiB, or two of 2 and 20 GiB; import "
             "the template again"

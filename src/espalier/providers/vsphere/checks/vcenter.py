@@ -24,6 +24,7 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.clusters.report.checks.hosts import Address, Resolve, brief, connected, resolved
+from espalier.clusters.report.checks.limits import CONNECT, LARGEST, LONGEST, Received
 from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
@@ -43,12 +44,6 @@ from espalier.providers.vsphere.checks.questions import (
 from espalier.providers.vsphere.references import is_pattern
 from espalier.providers.vsphere.server import Server
 
-CONNECT = 10.0
-"""Timeout in seconds for connecting, and for each read of a response."""
-LONGEST = 60.0
-"""Timeout in seconds for a whole session."""
-LARGEST = 64 * 1024 * 1024
-"""The maximum bytes that a session reads."""
 PAGE = 1000
 MOST_OBJECTS = 20_000
 """The maximum inventory objects of a kind to search for a name without a path."""
@@ -82,7 +77,7 @@ class _Session:
         self._server = server
         self._resolve = resolve
         self._sockets: list[ssl.SSLSocket] = []
-        self._left = LARGEST
+        self._received = Received(server.host, LARGEST)
         self._aborted = False
         self._context = self._tls()
 
@@ -169,9 +164,7 @@ class _Session:
                 if session._aborted:
                     raise OSError("the session has ended")
                 number = super().recv_into(*args, **options)
-                session._left -= number
-                if session._left < 0:
-                    raise LookUpError(UNEXPECTED, f"{session._server.host} sent more than {LARGEST >> 20} MiB")
+                session._received.add(number)
                 return number
 
         context = ssl.create_default_context()
