@@ -13,7 +13,7 @@ from espalier.assets.recipes import node_bases
 
 def make_base(assets: Path, version: str, repository: str = DEFAULT_REPOSITORY) -> Path:
     """A base with the layout of real ones: a program, an image's blob, an unpacked layer and a database."""
-    recipe = next(one for one in node_bases(repository) if one.version == version)
+    recipe = next(base for base in node_bases(repository) if base.version == version)
     home, root = recipe.home(assets), recipe.root.home(assets)
     if not root.is_dir():
         (root / "rootfs/etc").mkdir(parents=True)

@@ -41,7 +41,7 @@ class LeftFiles:
             return []
         sizes = {each: size_of(each) for each in folder.iterdir() if not each.is_symlink()}
         removed, total = [], sum(sizes.values())
-        for each in sorted(sizes, key=lambda one: -sizes[one]):
+        for each in sorted(sizes, key=lambda size: -sizes[size]):
             if total <= bound:
                 break
             total -= sizes[each]

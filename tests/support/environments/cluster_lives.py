@@ -35,7 +35,7 @@ def groups(count: int) -> list[dict[str, object]]:
 
 
 def conditions(cluster: Cluster) -> Mapping[str, str]:
-    return {one.type: one.status for one in cluster.status.conditions}
+    return {condition.type: condition.status for condition in cluster.status.conditions}
 
 
 async def left(env: ManagedEnvironment) -> list[str]:
@@ -48,4 +48,4 @@ async def left(env: ManagedEnvironment) -> list[str]:
 
 
 def message_of(cluster: Cluster, type_: str) -> str:
-    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
+    return next((condition.message for condition in cluster.status.conditions if condition.type == type_), "")

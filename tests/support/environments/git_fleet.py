@@ -119,7 +119,7 @@ class Fleet:
         """Wait until none of these is left; of all, if no name is given."""
 
         async def is_gone() -> bool:
-            found = {one.name for one in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items}
+            found = {item.name for item in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items}
             return not (found & {*names} if names else found)
 
         await self.until(is_gone, lambda: f"Kustomization {names} is left")
@@ -178,7 +178,7 @@ class Fleet:
         except NotFound:
             return ""
         conditions = (found.tree.get("status") or {}).get("conditions") or []
-        ready = next((one for one in conditions if one["type"] == "Ready"), {"status": "True"})
+        ready = next((condition for condition in conditions if condition["type"] == "Ready"), {"status": "True"})
         return "" if ready["status"] == "True" else str(ready["message"])
 
     async def conditions(self, resource: Resource, name: str) -> dict[str, tuple[str, str]]:

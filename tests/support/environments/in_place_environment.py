@@ -85,7 +85,7 @@ def reach(env: ManagedEnvironment) -> WorkloadCluster:
 async def past_admission(client: Client) -> AsyncIterator[None]:
     """Writes within the block skip admission, as when the webhooks can't be reached and are ignored."""
     kinds = (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION)
-    kept = [(kind, one) for kind in kinds for one in (await client.list(kind)).items]
+    kept = [(kind, item) for kind in kinds for item in (await client.list(kind)).items]
     for kind, one in kept:
         await client.delete(kind, one.name)
     yield
@@ -96,13 +96,16 @@ async def past_admission(client: Client) -> AsyncIterator[None]:
 
 def condition_of(cluster: Cluster, type_: str) -> Condition:
     """A condition of a Cluster."""
-    return next((one for one in cluster.status.conditions if one.type == type_), Condition(type_, "Unknown", ""))
+    return next(
+        (condition for condition in cluster.status.conditions if condition.type == type_),
+        Condition(type_, "Unknown", ""),
+    )
 
 
 async def generations(env: ManagedEnvironment) -> dict[str, int]:
     """Of control plane and worker node groups: another one means that somebody wrote to them."""
     kinds: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
-    found = [one for kind in kinds for one in (await env.client.list(kind, SYSTEM_NAMESPACE)).items]
+    found = [item for kind in kinds for item in (await env.client.list(kind, SYSTEM_NAMESPACE)).items]
     return {one.name: one.metadata.generation for one in found}
 
 
@@ -117,8 +120,8 @@ async def machines(env: ManagedEnvironment, *, control_plane: bool | None = None
 async def identities(env: ManagedEnvironment) -> dict[str, str]:
     """Uids of machines and nodes, by name."""
     nodes = (await reach(env).client.list(NODE)).items
-    return {one.name: one.metadata.uid for one in await machines(env)} | {
-        f"node {one.name}": one.metadata.uid for one in nodes
+    return {machine.name: machine.metadata.uid for machine in await machines(env)} | {
+        f"node {node.name}": node.metadata.uid for node in nodes
     }
 
 
@@ -145,7 +148,10 @@ async def until_so(
 def ready(tree: Tree) -> Tree:
     """Its condition Ready, empty while there is none."""
     conditions = (tree.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one["type"] == "Ready"), {"reason": "", "message": "", "status": ""})
+    return next(
+        (condition for condition in conditions if condition["type"] == "Ready"),
+        {"reason": "", "message": "", "status": ""},
+    )
 
 
 async def marks(env: ManagedEnvironment) -> list[str]:
@@ -174,4 +180,4 @@ async def until_machines(env: ManagedEnvironment, are_so: Callable[[list[Machine
 
 def told(cluster: Cluster, type_: str = "Ready") -> str:
     """The message of a condition."""
-    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
+    return next((condition.message for condition in cluster.status.conditions if condition.type == type_), "")

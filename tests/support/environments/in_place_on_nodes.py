@@ -43,14 +43,14 @@ async def seen(env: RealEnvironment, workload: Kubectl) -> Tree:
     nodes = (await workload.tree("nodes"))["items"]
     pods = (await workload.tree("pods", "-A"))["items"]
     return {
-        "machines": {one["metadata"]["name"]: one["metadata"]["uid"] for one in machines},
-        "nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes},
+        "machines": {machine["metadata"]["name"]: machine["metadata"]["uid"] for machine in machines},
+        "nodes": {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes},
         "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
         "first processes": {one["name"]: one["pid"] for one in await env.nodes()},
         "containers": {
-            one["metadata"]["name"]: one["status"]["containerStatuses"][0]["containerID"]
-            for one in pods
-            if one["metadata"]["name"].startswith(UNTOUCHED)
+            pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["containerID"]
+            for pod in pods
+            if pod["metadata"]["name"].startswith(UNTOUCHED)
         },
     }
 
@@ -74,8 +74,8 @@ async def identities(env: RealEnvironment, workload: Kubectl) -> Tree:
     machines = (await env.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
     nodes = (await workload.tree("nodes"))["items"]
     return {
-        "machines": {one["metadata"]["name"]: one["metadata"]["uid"] for one in machines},
-        "nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes},
+        "machines": {machine["metadata"]["name"]: machine["metadata"]["uid"] for machine in machines},
+        "nodes": {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes},
         "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
         "first processes": {one["name"]: one["pid"] for one in await env.nodes()},
     }

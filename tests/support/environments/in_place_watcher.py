@@ -80,8 +80,8 @@ class Watcher:
         """Of all Machines and kubelets."""
         machines = self.management.table(MACHINES).objects.values()
         nodes = self._workload.table(NODES).objects.values()
-        return {one.tree["spec"]["version"] for one in machines} | {
-            one.tree["status"]["nodeInfo"]["kubeletVersion"] for one in nodes
+        return {machine.tree["spec"]["version"] for machine in machines} | {
+            node.tree["status"]["nodeInfo"]["kubeletVersion"] for node in nodes
         }
 
     def check(self) -> None:
@@ -129,11 +129,13 @@ class Watcher:
                 if len(out) > 1 and any(name in cordoned for name in out):
                     self._wrong(f"nodes {', '.join(out)} are out of service")
         elif change.table == PODS and UPGRADER_LABEL in change.after.metadata.labels:
-            nodes = {one.name for one in self._workload.table(NODES).objects.values()}  # without one, nothing runs
+            nodes = {
+                object_.name for object_ in self._workload.table(NODES).objects.values()
+            }  # without one, nothing runs
             upgrading = [one for one in self._workload.table(PODS).objects.values() if _is_upgrading(one)]
             pods = [one for one in upgrading if one.tree["spec"]["nodeName"] in nodes]
             if len(pods) > 1:
-                self._wrong(f"pods {', '.join(one.name for one in pods)} run")
+                self._wrong(f"pods {', '.join(pod.name for pod in pods)} run")
 
     def _wrong(self, what: str) -> None:
         self.broken[what] = None
@@ -141,15 +143,15 @@ class Watcher:
     def _cordoned(self) -> list[str]:
         nodes = self._workload.table(NODES).objects.values()
         return [
-            one.name
-            for one in nodes
-            if one.tree["spec"].get("unschedulable") or CORDONED_BY_UPGRADE in one.metadata.annotations
+            node.name
+            for node in nodes
+            if node.tree["spec"].get("unschedulable") or CORDONED_BY_UPGRADE in node.metadata.annotations
         ]
 
     def _groups(self) -> tuple[list[str], list[str]]:
         """Control plane and workers."""
         nodes = self._workload.table(NODES).objects.values()
-        planes = [one.name for one in nodes if CONTROL_PLANE in one.metadata.labels]
+        planes = [node.name for node in nodes if CONTROL_PLANE in node.metadata.labels]
         return planes, [one.name for one in nodes if one.name not in planes]
 
     def _unready(self) -> list[str]:

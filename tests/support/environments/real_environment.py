@@ -177,7 +177,7 @@ async def real_environment(folder: Path, *flags: str) -> AsyncIterator[RealEnvir
 
 def _is_ready(cluster: Tree) -> bool:
     status = cluster.get("status", {})
-    states = {one["type"]: one["status"] for one in status.get("conditions", ())}
+    states = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
     return status.get("observedGeneration") == cluster["metadata"]["generation"] and states.get("Ready") == "True"
 
 

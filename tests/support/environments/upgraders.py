@@ -180,7 +180,7 @@ class Upgraders:
         """Files come with kubeadm; the kubelet reads them when it starts, which it does where any has changed."""
         files = self.files.setdefault(node, {})
         if container == "kubeadm-upgrader":
-            files |= {one["path"]: base64.b64decode(one["content"]).decode() for one in brought.get("files", ())}
+            files |= {file["path"]: base64.b64decode(file["content"]).decode() for file in brought.get("files", ())}
             files |= dict.fromkeys(brought.get("removedFiles", ()))
         elif container == "kubelet-kubectl-upgrader" and brought:
             self.read[node] = dict(files)

@@ -8,4 +8,4 @@ PLUGIN: Tree = {"name": "vault", "socketListenAddress": "unix:///var/run/kmsplug
 
 
 def asked(*plugins: Tree, resources: tuple[str, ...] = ("secrets",)) -> list[Tree]:
-    return [{"providers": [{"kms": one} for one in plugins], "resources": list(resources)}]
+    return [{"providers": [{"kms": plugin} for plugin in plugins], "resources": list(resources)}]

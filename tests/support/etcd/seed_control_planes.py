@@ -114,7 +114,7 @@ class Plane:
         await self.shoot.create(CONFIG_MAP, body)
 
     async def notes(self) -> list[str]:
-        return sorted(found.name for found in (await self.shoot.list(CONFIG_MAP, "default")).items)
+        return sorted(item.name for item in (await self.shoot.list(CONFIG_MAP, "default")).items)
 
     async def delete_etcd(self) -> None:
         await self.client.delete(Etcd.resource, "etcd-main", SHOOT)

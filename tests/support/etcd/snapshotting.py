@@ -90,8 +90,8 @@ class Setting:
     async def names(self) -> list[str]:
         """Kinds and revisions of all that is stored."""
         return [
-            f"{one.snapshot.kind}-{one.snapshot.start}-{one.snapshot.last}"
-            for one in (await self.inventory()).snapshots
+            f"{snapshot.snapshot.kind}-{snapshot.snapshot.start}-{snapshot.snapshot.last}"
+            for snapshot in (await self.inventory()).snapshots
         ]
 
     async def reach(self) -> int | None:

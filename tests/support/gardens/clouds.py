@@ -98,7 +98,7 @@ class World:
     @property
     def changes(self) -> list[str]:
         """Requests of the cloud's log that ask for a change."""
-        return [str(one) for one in self.cloud.log.writes()]
+        return [str(write) for write in self.cloud.log.writes()]
 
     @property
     def names_of_machines(self) -> list[str]:
@@ -116,7 +116,7 @@ async def new_world(simulation: Simulation, *seeds: str) -> World:
 
 async def names_in(seed: Seed, *resources: Resource) -> list[str]:
     """Names of all objects of kinds in the shoot's namespace."""
-    return [one.name for resource in resources for one in (await seed.client.list(resource, SHOOT)).items]
+    return [item.name for resource in resources for item in (await seed.client.list(resource, SHOOT)).items]
 
 
 def state_in(tree: dict[str, Any]) -> Any:

@@ -40,7 +40,7 @@ def objects_of_a_garden() -> list[Tree]:
             MigrationScenario(garden).begun("east"),
         ):
             spaces = await garden.client.list(core.NAMESPACE)
-            found = [one.tree for one in spaces.items if one.name.startswith(names.GARDEN_NAMESPACE)]
+            found = [item.tree for item in spaces.items if item.name.startswith(names.GARDEN_NAMESPACE)]
             for namespace in [one["metadata"]["name"] for one in found]:
                 found += [one.tree for one in (await garden.client.list(core.SECRET, namespace)).items]
             for kind in sorted(GARDEN_KINDS, key=lambda kind: ORDER.get(kind.resource.kind, len(ORDER))):

@@ -164,7 +164,7 @@ class FastEtcds:
         self._buckets.ended[place] = Status.READY
 
     def _etcds(self) -> list[tuple[Object, Etcd]]:
-        return [(one, one.decode(Etcd)) for one in self._objects().list(Etcd.resource)]
+        return [(object_, object_.decode(Etcd)) for object_ in self._objects().list(Etcd.resource)]
 
     def _closes(self, place: Place) -> None:
         if self._objects().are_there and self._buckets.ended[place] is Status.INITIAL:

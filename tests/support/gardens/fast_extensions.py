@@ -143,7 +143,9 @@ class FastExtension:
         live = await self._objects.status(resource, live, status)
         metadata: Tree = {"annotations": {metadata_keys.OPERATION: None}}
         if is_left:
-            metadata["finalizers"] = [one for one in live.metadata.finalizers if one != self._finalizer]
+            metadata["finalizers"] = [
+                finalizer for finalizer in live.metadata.finalizers if finalizer != self._finalizer
+            ]
         await self._objects.metadata(resource, live, metadata)
         return Done()
 

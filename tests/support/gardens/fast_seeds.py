@@ -73,7 +73,7 @@ class FastCluster:
         self._life = Life(f"seed {self._name}")
         self.objects = Objects(self.client())
         controllers = [self.objects.controller(*act) for act in self._acts(self.objects).items()]
-        running = [self.objects.caches.run(), *(one.run() for one in controllers)]
+        running = [self.objects.caches.run(), *(controller.run() for controller in controllers)]
         self._tasks = [asyncio.create_task(one) for one in running]
 
     async def destroy(self) -> None:
@@ -93,7 +93,7 @@ class FastCluster:
                 raise ConnectionError(f"seed {self._name} has no power")
             others = [link.life if link is not None else None, life]
             endpoint: Endpoint = self.server
-            return Reached(endpoint, [self._life, *(one for one in others if one is not None)])
+            return Reached(endpoint, [self._life, *(other for other in others if other is not None)])
 
         return Client(ReachingTransport(reach, ADMIN), user_agent=agent, retry=Retry(attempts=1))
 
@@ -122,7 +122,7 @@ class Shared:
 
     def agent_of(self, place: Place) -> FastEtcds | None:
         """See `Others`."""
-        return next((one.etcds for one in self.seeds.values() if one.etcds.has_agent(place)), None)
+        return next((seed.etcds for seed in self.seeds.values() if seed.etcds.has_agent(place)), None)
 
 
 class FastSeed(GardenSeed):

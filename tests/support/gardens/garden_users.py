@@ -100,13 +100,13 @@ class GardenUser:
         found = []
         for resource in (core.NAMESPACE, Cluster.resource, BackupEntry.resource):
             found += [
-                f"{one.kind} {one.name}" for one in (await client.list(resource)).items if technical_id in one.name
+                f"{item.kind} {item.name}" for item in (await client.list(resource)).items if technical_id in item.name
             ]
         return found
 
     async def secrets(self, seed: str, name: str = "apple") -> dict[str, dict[str, str]]:
         listed = await self.garden.seeds[seed].client.list(core.SECRET, names.technical_id(PROJECT, name))
-        return {one.name: one.tree.get("data") or {} for one in listed.items}
+        return {item.name: item.tree.get("data") or {} for item in listed.items}
 
 
 def is_whole(shoot: Shoot, seed: str) -> bool:

@@ -82,7 +82,7 @@ class Walk:
         name = self.rng.choice(self._names)
         what = "garden"
         try:
-            found = {one.name: one.decode(Shoot) for one in (await self.world.client.list(Shoot.resource)).items}
+            found = {item.name: item.decode(Shoot) for item in (await self.world.client.list(Shoot.resource)).items}
             shoot = found.get(name)
             if shoot is None:
                 what = "create"

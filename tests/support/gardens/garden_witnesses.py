@@ -58,7 +58,7 @@ class OwnerWitness:
         if shoot is None:
             return
         epochs = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).epochs
-        its = max((one.epoch for one in epochs if one.seed == caller), default=0)
+        its = max((epoch.epoch for epoch in epochs if epoch.seed == caller), default=0)
         newest = self._acted.get(shoot.metadata.uid, 0)
         if its < newest:
             at = f"{self.world.now():%d %H:%M:%S}"

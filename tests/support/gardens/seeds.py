@@ -55,4 +55,6 @@ def pod_of(seed: Seed, name: str, namespace: str = SHOOT) -> Tree | None:
 def is_ready(seed: Seed, name: str, namespace: str = SHOOT) -> bool:
     """True if a pod is Ready."""
     status = (pod_of(seed, name, namespace) or {}).get("status") or {}
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )

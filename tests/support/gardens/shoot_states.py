@@ -118,7 +118,7 @@ class World:
     async def entries(self) -> dict[str, Any]:
         """State by kind and name."""
         entries = (await self.shoot_state()).get("extensions", [])
-        return {f"{one['kind']}/{one['name']}": one.get("state", one.get("stateRef")) for one in entries}
+        return {f"{entry['kind']}/{entry['name']}": entry.get("state", entry.get("stateRef")) for entry in entries}
 
     async def set_shoot(
         self,
@@ -146,7 +146,7 @@ class World:
     ) -> None:
         """Act as an extension: make the resource if there is none, and keep its state."""
         client = self.seeds[seed].client
-        existing = {one.name for one in (await client.list(resource, TECHNICAL_ID)).items}
+        existing = {item.name for item in (await client.list(resource, TECHNICAL_ID)).items}
         if name not in existing:
             body = {"metadata": {"name": name, "namespace": TECHNICAL_ID}, "spec": {"type": "local"}}
             await client.create(resource, body)

@@ -116,7 +116,7 @@ async def put(env: ManagedEnvironment, tree: Tree) -> None:
 
 async def warnings(env: ManagedEnvironment) -> list[str]:
     events = (await env.client.list(EVENT)).items
-    return [f"{one.tree['reason']}: {one.tree.get('note')}" for one in events if one.tree["type"] == "Warning"]
+    return [f"{event.tree['reason']}: {event.tree.get('note')}" for event in events if event.tree["type"] == "Warning"]
 
 
 async def change(env: ManagedEnvironment, trees: Sequence[Tree], number: int, *places: int) -> None:

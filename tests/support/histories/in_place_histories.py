@@ -128,7 +128,7 @@ class History:
         """Name of one object of a kind, empty without any."""
         namespace = SYSTEM_NAMESPACE if resource.namespaced else None
         found = await (client or self.env.client).list(resource, namespace)
-        names = sorted(one.name for one in found.items if not label or label in one.metadata.labels)
+        names = sorted(item.name for item in found.items if not label or label in item.metadata.labels)
         return self.rng.choice(names) if names else ""
 
     async def patch(self, resource: Resource, name: str, patch: Tree, subresource: str | None = None) -> str:
@@ -171,7 +171,7 @@ def annotation(resource: Resource, name: str, value: str | None) -> Act:
 
 async def lose(h: History) -> str:
     """Delete a Machine, but for the only one of a control plane: with it goes etcd, and nothing brings that back."""
-    planes = [one.name for one in await machines(h.env) if "-md-" not in one.name]
+    planes = [machine.name for machine in await machines(h.env) if "-md-" not in machine.name]
     if (name := await h.any(Machine.resource)) in planes and len(planes) == 1:
         return f"{name}: the cluster would be lost"
     with suppress(KubeError):
@@ -390,7 +390,10 @@ async def recover(h: History) -> None:
     if (workload := h.env.workloads.reach(GARDEN)) is None:
         raise AssertionError("the API server of the cluster is not there")
     for node in (await h.far.list(NODE)).items:
-        if any(one["type"] == "Ready" and one["status"] != "True" for one in node.tree["status"]["conditions"]):
+        if any(
+            condition["type"] == "Ready" and condition["status"] != "True"
+            for condition in node.tree["status"]["conditions"]
+        ):
             await say_ready(h.env, workload, node.name, "True")
     for pod in (await h.far.list(POD, SYSTEM_NAMESPACE, labels=UPGRADER_LABEL)).items:
         await h.far.delete(POD, pod.name, SYSTEM_NAMESPACE)  # of those that hang, nobody knows it
@@ -440,9 +443,9 @@ async def settled(h: History) -> list[str]:
 def _said(what: str, tree: Tree) -> list[str]:
     conditions = (tree.get("status") or {}).get("conditions") or []
     return [
-        f"{what}: {one['type']} {one['reason']}: {one.get('message', '')}"
-        for one in conditions
-        if one["status"] != "True" and one.get("message")
+        f"{what}: {condition['type']} {condition['reason']}: {condition.get('message', '')}"
+        for condition in conditions
+        if condition["status"] != "True" and condition.get("message")
     ]
 
 
@@ -492,7 +495,7 @@ async def untrue(h: History) -> list[str]:
     version = h.wish.kubernetes
     loudness = (h.wish.fields["apiServerExtraArgs"] or {}).get("v")
     wrong = [f"versions are {found}" for found in [h.watcher.versions()] if found != {version}]
-    present = {one.name: one for one in await machines(h.env)}
+    present = {machine.name: machine for machine in await machines(h.env)}
     planes = [name for name in present if "-md-" not in name]
     if (len(planes), len(present)) != (h.wish.planes, h.wish.planes + h.wish.workers):
         wrong.append(f"machines are {sorted(present)}")
@@ -505,7 +508,7 @@ async def untrue(h: History) -> list[str]:
             if loud != ([f"--v={loudness}"] if loudness else []) or not image.endswith(version):
                 wrong.append(f"kube-apiserver of {name} has {loud} and {image}")
         has = h.upgraders.files.get(name) or {}
-        said = {one["path"]: one.get("content", "") for one in config.tree["spec"].get("files") or ()}
+        said = {file["path"]: file.get("content", "") for file in config.tree["spec"].get("files") or ()}
         wrong += [
             f"{name} has another {path} than its Machine says" for path, text in has.items() if said.get(path) != text
         ]

@@ -87,7 +87,7 @@ so that there is something to be said to every cluster."""
 async def machines(client: Client) -> dict[str, str]:
     """Machines by uid, each with its cluster."""
     found = await client.list(Machine.resource, SYSTEM_NAMESPACE)
-    return {one.metadata.uid: one.metadata.labels[CLUSTER_NAME_LABEL] for one in found.items}
+    return {item.metadata.uid: item.metadata.labels[CLUSTER_NAME_LABEL] for item in found.items}
 
 
 async def mark(env: AccountedClusters, key: Key = GARDEN) -> str | None:
@@ -131,7 +131,7 @@ async def apply(client: Client, count: int, **annotations: str) -> None:
 
 def is_synced(found: Object) -> bool:
     status = found.decode(Cluster).status
-    return any(one.type == names.SYNCED and one.status == "True" for one in status.conditions)
+    return any(condition.type == names.SYNCED and condition.status == "True" for condition in status.conditions)
 
 
 THREE_WORKERS = [{"name": "md-0", "count": 3}]
@@ -140,7 +140,7 @@ THREE_WORKERS = [{"name": "md-0", "count": 3}]
 async def scale(env: AccountedClusters, key: Key) -> tuple[set[str], set[str], list[str]]:
     """Scale the workers of a cluster to three: the machines (by name) that should be replaced, and those that were,
     and all fields that were written."""
-    before = {found.name: found for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    before = {item.name: item for item in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
     generations = await made_for(env, key)
     await env.change(key, workerNodeGroupConfigurations=THREE_WORKERS)
     await env.until_ready(key)
@@ -317,7 +317,7 @@ async def everything_of_the_garden(client: Client, *linked: Resource) -> list[tu
 
     `linked` are kinds of linked objects, if a provider has others than Docker.
     """
-    found = [(resource, one) for resource in (*linked, *RESTORED) for one in (await client.list(resource)).items]
+    found = [(resource, item) for resource in (*linked, *RESTORED) for item in (await client.list(resource)).items]
     found = [(resource, one) for resource, one in found if "garden" in one.name or one.key == names.GATE_KEY]
     kinds = {resource.kind for resource in (*linked, *RESTORED)}
     while True:  # what the garbage collector is still going to delete is left out: it may need half a minute
@@ -393,7 +393,7 @@ class Backup:
     async def restore(self, client: Client, *lost: Key) -> None:
         """Into an API server that knows nothing of a garden; without objects of the keys that were `lost`."""
         await restore([(resource, one) for resource, one in self.objects if one.key not in lost], client)
-        self.machines = {found.metadata.uid for found in (await client.list(Machine.resource)).items}
+        self.machines = {item.metadata.uid for item in (await client.list(Machine.resource)).items}
 
     async def is_left_alone(self, env: AccountedClusters) -> None:
         """By a later manager, which is all there is now."""

@@ -91,7 +91,7 @@ def workers(config: str) -> Tree:
 
 async def generations(env: AccountedClusters) -> dict[str, int]:
     """Of the linked objects."""
-    found = [one for kind in KINDS for one in (await env.client.list(kind.resource, NAMESPACE)).items]
+    found = [item for kind in KINDS for item in (await env.client.list(kind.resource, NAMESPACE)).items]
     return {one.name: one.metadata.generation for one in found}
 
 

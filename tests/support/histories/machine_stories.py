@@ -80,14 +80,14 @@ async def rate_limits(env: ManagedClusters, cluster: str) -> None:
 
 def broken(tree: Tree, promised: Mapping[str, str]) -> dict[str, str]:
     """The conditions that are not as promised."""
-    found = {one["type"]: one["status"] for one in tree.get("status", {}).get("conditions", [])}
+    found = {condition["type"]: condition["status"] for condition in tree.get("status", {}).get("conditions", [])}
     return {type_: found.get(type_, "missing") for type_, status in promised.items() if found.get(type_) != status}
 
 
 async def lives(env: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1)) -> None:
     """A cluster that was applied gets ready, is scaled, upgraded and deleted, and leaves nothing behind."""
     cluster = await env.until_ready(key)
-    assert {one.status for one in cluster.status.conditions} == {"True"}
+    assert {condition.status for condition in cluster.status.conditions} == {"True"}
     assert cluster.status.phase == "Running"
     assert await env.versions(key) == [env.kubelet(KUBERNETES["1.35"])] * 3
     await rate_limits(env, key.name)

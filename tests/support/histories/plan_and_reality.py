@@ -82,13 +82,13 @@ def assert_so(preview: Preview, happened: Happened) -> None:
     assert {key: leaves_of_change(change) for key, change in by_verb["change"].items()} == {
         key: as_shown(leaves) for key, leaves in happened.changed.items()
     }
-    assert {one.name: one.coming for one in preview.groups if one.coming} == happened.coming
+    assert {group.name: group.coming for group in preview.groups if group.coming} == happened.coming
     assert_in_order(preview, happened.going)
     assert_shipped(preview, happened)
 
 
 def assert_in_order(preview: Preview, going: Mapping[str, list[tuple[float, str]]]) -> None:
-    foreseen = {one.name: [machine.name for machine in one.going] for one in preview.groups if one.going}
+    foreseen = {group.name: [machine.name for machine in group.going] for group in preview.groups if group.going}
     assert {name: Counter(machines) for name, machines in foreseen.items()} == {
         name: Counter(machine for _, machine in machines) for name, machines in going.items()
     }

@@ -44,7 +44,7 @@ class PlannedSteps:
         preview = await self.env.preview(self.key, self.trees)
         assert preview.refusals == (), preview.refusals
         assert preview.stops == "", preview.stops
-        planned = {one.name for one in preview.groups if one.replaced}
+        planned = {group.name for group in preview.groups if group.replaced}
         before = await self.env.machine_names(self.key.name)
         await self.make()
         after = await self.env.machine_names(self.key.name)

@@ -151,7 +151,7 @@ def of(tree: Tree) -> str:
 
 
 async def listed(client: Client, resource: Resource, namespace: str) -> list[Tree]:
-    return [one.tree for one in (await client.list(resource, namespace)).items]
+    return [item.tree for item in (await client.list(resource, namespace)).items]
 
 
 async def unharmed(alice: Tenant, before: dict[str, object], what: str) -> None:
@@ -199,7 +199,7 @@ async def names_that_collide(alice: Tenant, bob: Tenant, choices: random.Random)
     """Refused at admission; without it, reported by the controller before anything is written, and deleted again."""
     hers = {(found.name, group) for found, group in await her_groups(alice)}
     wished = [cut for name in CUTS for cut in cuts(name) if cut not in hers and cut[0] not in dict(hers)]
-    collides = [cut for cut in wished if "-".join(cut) in {"-".join(one) for one in hers}]
+    collides = [cut for cut in wished if "-".join(cut) in {"-".join(her) for her in hers}]
     assert collides
     for name, group in choices.sample(collides, k=len(collides)):
         if await has_admission(bob):

@@ -63,7 +63,7 @@ class WriteHistory:
     async def missing(self, seed: str) -> list[Accepted]:
         """Writes that were accepted anywhere and that a seed does not have. Raises `KubeError`."""
         known = list(self.accepted)
-        found = {one.name for one in (await self.connect(seed).list(CONFIG_MAP, "default", labels=LABEL)).items}
+        found = {item.name for item in (await self.connect(seed).list(CONFIG_MAP, "default", labels=LABEL)).items}
         return [one for one in known if one.name not in found]
 
     async def _write(self, seed: str, writer: int, every: float) -> None:

@@ -22,14 +22,14 @@ def verdict(tree: Tree) -> str:
     for one in conditions:  # the first of the two decides
         if one["type"] in ("Reconciling", "Stalled") and one["status"] == "True":
             return IN_PROGRESS if one["type"] == "Reconciling" else FAILED
-    ready = next((one["status"] for one in conditions if one["type"] == "Ready"), "True")
+    ready = next((condition["status"] for condition in conditions if condition["type"] == "Ready"), "True")
     return CURRENT if ready == "True" else IN_PROGRESS
 
 
 def faults(tree: Tree) -> Iterator[str]:
     """Why the status of a Cluster, written by a manager, would mislead a reader who follows kstatus."""
     status = tree.get("status") or {}
-    present = {one["type"]: one for one in status.get("conditions") or []}
+    present = {condition["type"]: condition for condition in status.get("conditions") or []}
     progress = [one for one in ("Reconciling", "Stalled") if one in present]
     is_ready = present.get("Ready", {}).get("status") == "True"
     if any(present[one]["status"] != "True" for one in progress):

@@ -9,4 +9,4 @@ NAME = "garden-kubeconfig"
 
 
 def trouble(cluster: Cluster) -> Condition | None:
-    return next((one for one in cluster.status.conditions if one.type == "KubeconfigCopied"), None)
+    return next((condition for condition in cluster.status.conditions if condition.type == "KubeconfigCopied"), None)

@@ -105,7 +105,9 @@ def naming(record: Tree) -> Tree:
 def _last_record(trees: Sequence[Tree]) -> Tree:
     """Of the Clusters that manage themselves, the one that a test gave last."""
     clusters = [tree for tree in trees if tree["kind"] == "Cluster" and "managementCluster" in tree["spec"]]
-    return [one for one in clusters if one["spec"]["managementCluster"]["name"] == one["metadata"]["name"]][-1]
+    return [
+        cluster for cluster in clusters if cluster["spec"]["managementCluster"]["name"] == cluster["metadata"]["name"]
+    ][-1]
 
 
 def observer(
@@ -127,7 +129,7 @@ def observer(
 @cache
 def _releases() -> tuple[Object, ...]:
     """The releases of this build, read once for all tests: nothing is stripped from them, so caches may share them."""
-    return tuple(as_object(msgspec.to_builtins(one)) for one in RELEASES.objects())
+    return tuple(as_object(msgspec.to_builtins(object_)) for object_ in RELEASES.objects())
 
 
 def fill(caches: Caches, trees: Iterable[Tree], shared: Iterable[Object] = ()) -> None:

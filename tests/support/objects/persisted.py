@@ -108,7 +108,7 @@ def _literals() -> Iterator[str]:
             text = _text(node)
             if ON_NODES.match(text):
                 yield f"path: {text}"
-            made = "".join(_text(one) or "{}" for one in node.values) if isinstance(node, ast.JoinedStr) else ""
+            made = "".join(_text(value) or "{}" for value in node.values) if isinstance(node, ast.JoinedStr) else ""
             if PARTS.search(made):
                 yield f"made of parts: {made}"
             if isinstance(node, ast.keyword) and node.arg in ("field_manager", "user_agent") and _text(node.value):

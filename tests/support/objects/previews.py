@@ -18,7 +18,7 @@ from tests.support.objects.observed_clusters import NAMESPACE, NOW, RELEASES, as
 def previews(*trees: Tree, now: datetime = NOW) -> Previews:
     snapshot = Snapshot()
     observer = ClusterObserver(snapshot, providers=PROVIDERS)
-    releases = [Object(to_bytes(one)) for one in RELEASES.objects()]
+    releases = [Object(to_bytes(object_)) for object_ in RELEASES.objects()]
     snapshot.fill([*releases, as_object(laptop()), *map(as_object, trees)])
     return Previews(snapshot, observer, {"garden": Fleet()}, now=now)
 

@@ -106,7 +106,9 @@ def put_missing(tree: Tree, path: str, value: Any) -> None:
 
 
 def entry(tree: Tree) -> Tree:
-    return next(one for one in tree["spec"]["versionsBundles"] if one["kubeVersion"] == VERSION)
+    return next(
+        versionsbundle for versionsbundle in tree["spec"]["versionsBundles"] if versionsbundle["kubeVersion"] == VERSION
+    )
 
 
 def tree_of(object_: KubeObject) -> Tree:

@@ -20,7 +20,7 @@ FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
 def objects(found: Rendered) -> list[Tree]:
     """All rendered objects as they are applied."""
-    extras = [msgspec.to_builtins(one) for one in found.extras]
+    extras = [msgspec.to_builtins(extra) for extra in found.extras]
     etcd = [found.etcd.machine_template, found.etcd.cluster] if found.etcd else []
     cluster = documents(msgspec.structs.replace(found, cni=(), workload=()))
     return [*extras, *cluster, *map(msgspec.to_builtins, etcd), *(one.body for one in found.workload)]
@@ -28,7 +28,7 @@ def objects(found: Rendered) -> list[Tree]:
 
 def redacted(trees: list[Tree]) -> list[Tree]:
     """Without Secrets' content, in which a person sees nothing."""
-    return [{**one, "data": sorted(one["data"])} if one["kind"] == "Secret" else one for one in trees]
+    return [{**tree, "data": sorted(tree["data"])} if tree["kind"] == "Secret" else tree for tree in trees]
 
 
 def holds(tree: Tree, secret: str) -> bool:

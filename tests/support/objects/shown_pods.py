@@ -24,7 +24,7 @@ def shape(value: Any) -> Any:
 def ready_column(pod: Tree) -> str:
     """READY of `kubectl get pods`."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    return f"{sum(one['ready'] for one in statuses)}/{len(pod['spec']['containers'])}"
+    return f"{sum(status['ready'] for status in statuses)}/{len(pod['spec']['containers'])}"
 
 
 async def shown(client: Client) -> dict[str, Any]:
@@ -40,7 +40,7 @@ async def shown(client: Client) -> dict[str, Any]:
         labels = pod.metadata.labels
         part = labels.get("component") or labels.get("k8s-app") or labels.get("app") or pod.name
         status = (ready_column(pod.tree), shape(pod.tree.get("status")))
-        is_placed = any(one.kind == "ReplicaSet" for one in pod.metadata.owner_references)  # on any node
+        is_placed = any(reference.kind == "ReplicaSet" for reference in pod.metadata.owner_references)  # on any node
         found[f"pod {part}" if is_placed else f"pod {part} on the {roles[pod.tree['spec']['nodeName']]}"] = status
     return found
 

@@ -27,12 +27,12 @@ async def the_cluster(env: ManagedEnvironment, key: Key = GARDEN) -> Cluster:
 
 
 def said(cluster: Cluster, type_: str) -> Condition:
-    return next(one for one in cluster.status.conditions if one.type == type_)
+    return next(condition for condition in cluster.status.conditions if condition.type == type_)
 
 
 def invalid(cluster: Cluster) -> str:
     """Why its spec is not valid; empty when it is."""
-    found = [one for one in cluster.status.conditions if one.type == names.SPEC_VALID]
+    found = [condition for condition in cluster.status.conditions if condition.type == names.SPEC_VALID]
     assert cluster.status.spec_valid in (None, not found)
     return f"{found[0].reason}: {found[0].message}" if found else ""
 

@@ -29,7 +29,11 @@ class Alarms:
         if new is None:
             return
         status = new.decode(Cluster).status
-        found = [f"{one.type}: {one.reason}: {one.message}" for one in status.conditions if one.type == "SpecValid"]
+        found = [
+            f"{condition.type}: {condition.reason}: {condition.message}"
+            for condition in status.conditions
+            if condition.type == "SpecValid"
+        ]
         if status.failure_reason:
             found.append(f"failureReason: {status.failure_reason}: {status.failure_message}")
         self._failures += [one for one in found if one not in self._failures]
@@ -42,13 +46,13 @@ class Alarms:
 
     async def raised(self, client: Client, *, but: Callable[[Tree], bool] = lambda _event: False) -> list[str]:
         """The alarms so far, but for these events."""
-        events = [one.tree for one in (await client.list(CORE_EVENT)).items]
+        events = [item.tree for item in (await client.list(CORE_EVENT)).items]
         warned = [
-            f"{one['involvedObject']['kind']} {one['reason']}: {one.get('message', '')}"
-            for one in events
-            if one["type"] == "Warning" and not but(one)
+            f"{event['involvedObject']['kind']} {event['reason']}: {event.get('message', '')}"
+            for event in events
+            if event["type"] == "Warning" and not but(event)
         ]
         # What the API server answers to whoever writes is about the manifest: examples have no SSH keys, for one.
-        logs = [one for one in self._logs if one["event"] != "the API server warns"]
+        logs = [log for log in self._logs if log["event"] != "the API server warns"]
         logged = [str(one) for one in logs if one["log_level"] in ("warning", "error", "critical")]
         return [*self._failures, *warned, *logged]

@@ -110,7 +110,7 @@ async def apply(client: Client, trees: Sequence[Tree]) -> None:
 
 def _docker() -> list[Tree]:
     text = (EXAMPLES / "docker-external-etcd.yaml").read_bytes()
-    return [one.tree for one in read_manifests(text, source="docker")]
+    return [manifest.tree for manifest in read_manifests(text, source="docker")]
 
 
 def _vsphere(namespaces: str) -> list[Tree]:

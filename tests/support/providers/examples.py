@@ -17,7 +17,7 @@ from tests.support.objects.observed_clusters import EXAMPLES
 
 def documents(name: str, namespace: str, spec: Mapping[str, Any] | None = None) -> list[Tree]:
     """The documents of an example, the Cluster first; `spec` replaces fields of the Cluster's spec."""
-    trees = [one.tree for one in read_manifests((EXAMPLES / name).read_bytes(), source=name)]
+    trees = [manifest.tree for manifest in read_manifests((EXAMPLES / name).read_bytes(), source=name)]
     for tree in trees:
         tree["metadata"]["namespace"] = namespace
     trees[0]["spec"] |= spec or {}
@@ -26,7 +26,7 @@ def documents(name: str, namespace: str, spec: Mapping[str, Any] | None = None) 
 
 def spec_of(trees: list[Tree], kind: str, name: str) -> Any:
     """The spec of one of them, to be changed."""
-    return next(one["spec"] for one in trees if (one["kind"], one["metadata"]["name"]) == (kind, name))
+    return next(tree["spec"] for tree in trees if (tree["kind"], tree["metadata"]["name"]) == (kind, name))
 
 
 def secret(name: str, servers: str, namespace: str, data: Mapping[str, str], annotations: Mapping[str, str]) -> Tree:

@@ -188,7 +188,7 @@ def counted(
     refused.
     """
     values = [one for _, _, one in swept]
-    accepted, refused = sum(len(one.accepted) for one in values), sum(len(one.refused) for one in values)
+    accepted, refused = sum(len(value.accepted) for value in values), sum(len(one.refused) for one in values)
     fields = sum(len(all_leaves(kind)) for kind in kinds) + more
     with capsys.disabled():
         print(f"\n{fields} fields of {of}: {len(values)} swept, {accepted} values accepted, {refused} refused")
@@ -239,7 +239,7 @@ def refusals(kind: type[KubeObject], trees: Iterable[Tree], webhook: Handler) ->
             else:
                 stored.decode(kind)
                 causes = list(webhook(created(tree)).causes)
-            found.append([f"{one.field}: {one.message}" for one in causes])
+            found.append([f"{cause.field}: {cause.message}" for cause in causes])
         return found
 
     return asyncio.run(main())

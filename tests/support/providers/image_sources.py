@@ -44,14 +44,14 @@ def of_machine(config: Tree, secrets: Mapping[str, Mapping[str, str]]) -> Reader
     """The reader of a kubeadm configuration; `secrets` is the data of Secrets, decoded."""
     if config.get("format") == "bottlerocket":
         return _of_bottlerocket(config)
-    files = {one["path"]: _content(one, secrets) for one in config.get("files", ())}
+    files = {file["path"]: _content(file, secrets) for file in config.get("files", ())}
 
     def sources(image: str) -> list[Source]:
         registry, path, tag = parts(image)
         found = files.get(f"{FOLDER}/{registry}/hosts.toml")
         if found is None:
             return [Source(_manifest(f"https://{registry}/v2", path, tag))]
-        assert any("config_path" in one and FOLDER in one for one in files.values()), "nobody reads the hosts.toml"
+        assert any("config_path" in file and FOLDER in file for file in files.values()), "nobody reads the hosts.toml"
         parsed = tomllib.loads(found)
         hosts = [*parsed.get("host", {}).items(), (parsed["server"], {})]
         return [_of_host(url, settings, files, path, tag) for url, settings in hosts]
@@ -94,7 +94,7 @@ def _by_endpoints(endpoints: Mapping[str, Sequence[str]], authority: str) -> Rea
     def sources(image: str) -> list[Source]:
         registry, path, tag = parts(image)
         urls = [f"https://{one}" for one in endpoints.get(registry, ())]
-        roots = [one if urlsplit(one).path.strip("/") else f"{one.rstrip('/')}/v2" for one in urls]
+        roots = [url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v2" for url in urls]
         return [
             *(Source(_manifest(root, path, tag), authority=authority) for root in roots),
             Source(_manifest(f"https://{registry}/v2", path, tag)),

@@ -208,8 +208,10 @@ def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str,
 
 def resolve(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, str]:
     """On what the varieties of machine configs grow: the market is asked by `nursery`."""
-    configs = [one.decode(OrchardMachineConfig) for one in children if one.kind == OrchardMachineConfig.resource.kind]
-    return {_variety(one): one.rootstock for one in configs if one.spec.variety}
+    configs = [
+        child.decode(OrchardMachineConfig) for child in children if child.kind == OrchardMachineConfig.resource.kind
+    ]
+    return {_variety(config): config.rootstock for config in configs if config.spec.variety}
 
 
 def _variety(config: OrchardMachineConfig) -> str:

@@ -43,7 +43,7 @@ def provider_crds(provider: str) -> list[Tree]:
     shipped = CRDS / FILES.get(provider, "")
     built = PROVIDER_CRDS.home(assets_folder())
     files = [shipped] if shipped.is_file() else sorted((built / provider).glob("*.yaml"))
-    trees = [tree for one in files for tree in yaml.load_all(one.read_text(), Loader=yaml.CSafeLoader) if tree]
+    trees = [tree for file in files for tree in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader) if tree]
     for tree in trees:  # no controller runs that could convert
         tree["spec"].pop("conversion", None)
     return trees

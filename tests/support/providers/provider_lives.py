@@ -263,8 +263,8 @@ async def delete(steps: PlannedSteps) -> None:
 async def in_system(client: Client) -> set[tuple[Resource, str]]:
     """The objects in the system's namespace and those in none, apart from the manager's own."""
     return {
-        (kind, one.name)
+        (kind, item.name)
         for kind in STORED
-        for one in (await client.list(kind)).items
-        if one.namespace in {SYSTEM_NAMESPACE, None, ""} and one.key != GATE_KEY
+        for item in (await client.list(kind)).items
+        if item.namespace in {SYSTEM_NAMESPACE, None, ""} and item.key != GATE_KEY
     }

@@ -95,7 +95,7 @@ class Device:
             ]
             return listed(action, "instanceTypeSet", types)
         assert action == "DescribeKeyPairs"
-        return listed(action, "keySet", [f"<keyName>{one}</keyName>" for one in self.key_pairs])
+        return listed(action, "keySet", [f"<keyName>{pair}</keyName>" for pair in self.key_pairs])
 
     async def _before(self, action: str, request: web.Request, service: str) -> web.StreamResponse | None:
         assert (request.method, request.path) == ("POST", "/")
@@ -106,7 +106,7 @@ class Device:
 
 def listed(action: str, member: str, items: Iterable[str], token: str = "") -> web.Response:
     """A list, as EC2 answers it."""
-    content = "".join(f"<item>{one}</item>" for one in items)
+    content = "".join(f"<item>{item}</item>" for item in items)
     more = f"<nextToken>{token}</nextToken>" if token else ""
     name, space = f"{action}Response", "http://ec2.amazonaws.com/doc/2016-11-15/"
     text = f'<{name} xmlns="{space}"><requestId>1</requestId><{member}>{content}</{member}>{more}</{name}>'

@@ -136,5 +136,5 @@ def made(trees: list[Tree]) -> Rendered:
 
 def objects(found: Rendered) -> list[Tree]:
     """The rendered objects as they are applied to the management cluster."""
-    extras = [msgspec.to_builtins(one) for one in found.extras]
+    extras = [msgspec.to_builtins(extra) for extra in found.extras]
     return [*extras, *documents(msgspec.structs.replace(found, cni=(), workload=()))]

@@ -74,7 +74,7 @@ def properties(content: Any, objects: Sequence[Any], *paths: str) -> list[dict[s
         return []
     collector: Any = vmodl.query.PropertyCollector
     asked = collector.FilterSpec(
-        objectSet=[collector.ObjectSpec(obj=one) for one in objects],
+        objectSet=[collector.ObjectSpec(obj=object_) for object_ in objects],
         propSet=[collector.PropertySpec(type=vim.VirtualMachine, pathSet=list(paths))],
     )
     found = content.propertyCollector.RetrieveContents([asked])

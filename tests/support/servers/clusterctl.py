@@ -63,7 +63,7 @@ async def in_order(client: Client) -> list[tuple[Resource, Object]]:
         of_capi = spec["group"].endswith("cluster.x-k8s.io")
         if spec["scope"] != "Namespaced" or not (DISCOVERY in labels or of_capi):
             continue
-        stored = next(one["name"] for one in spec["versions"] if one["storage"])
+        stored = next(version["name"] for version in spec["versions"] if version["storage"])
         resource = Resource(spec["group"], stored, spec["names"]["plural"], spec["names"]["kind"])
         hierarchy = HIERARCHY in labels or (resource.group, resource.kind) == (capi.GROUP, "Cluster")
         for one in (await client.list(resource)).items:
@@ -78,14 +78,17 @@ async def in_order(client: Client) -> list[tuple[Resource, Object]]:
     }:
         moved |= more
     moved |= {uid for uid, (_, _, _, forced) in found.items() if forced}
-    moved -= {one.metadata.uid for one in await records(client)}
+    moved -= {record.metadata.uid for record in await records(client)}
     ordered: list[str] = []
     while len(ordered) < len(moved):
         ordered += [
             uid
             for uid in moved
             if uid not in ordered
-            and all(one.uid in ordered or one.uid not in moved for one in found[uid][1].metadata.owner_references)
+            and all(
+                reference.uid in ordered or reference.uid not in moved
+                for reference in found[uid][1].metadata.owner_references
+            )
         ]
     return [found[uid][:2] for uid in ordered]
 
@@ -98,4 +101,4 @@ async def records(client: Client) -> list[Object]:
 
 async def node_versions(workload: Client) -> dict[str, str]:
     """The nodes of a workload cluster, and that they were not made anew."""
-    return {one.name: one.metadata.uid for one in (await workload.list(NODE)).items}
+    return {item.name: item.metadata.uid for item in (await workload.list(NODE)).items}
