@@ -31,7 +31,7 @@ def definition(
         "spec": {
             "group": group,
             "names": {"plural": plural, "kind": kind},
-            "versions": [{"name": one, "served": True, "storage": one == versions[-1]} for one in versions],
+            "versions": [{"name": version, "served": True, "storage": version == versions[-1]} for version in versions],
         },
         "status": {"storedVersions": list(stored)},
     }

@@ -224,7 +224,7 @@ def test_a_record_that_is_unpaused_is_told_that_alone() -> None:
     """Its other faults are judged when it names the cluster that manages it."""
     wrong = edited({CONTROL_PLANE + "count": 2, "metadata.annotations": None}, laptop())
     response = ask(wrong, laptop())
-    assert [one.field for one in response.causes] == ["spec.managementCluster.name"]
+    assert [cause.field for cause in response.causes] == ["spec.managementCluster.name"]
     assert len(ask(wrong).causes) > 1
 
 
@@ -350,7 +350,7 @@ def test_bundles_have_unique_versions_and_valid_images() -> None:
         },
     }
     request = AdmissionRequest("CREATE", "Bundles", "eksa-system", "b", ADMIN, as_object(bundles))
-    fields = [one.field for one in validate_bundles(request).causes]
+    fields = [cause.field for cause in validate_bundles(request).causes]
     assert fields == ["spec.versionsBundles[1].kubeVersion", "spec.versionsBundles[1].haproxy.image.uri"]
     stored, labelled = as_object(bundles), as_object(edited({"metadata.labels": {"a": "b"}}, bundles))
     request = AdmissionRequest("UPDATE", "Bundles", "eksa-system", "b", ADMIN, labelled, stored)

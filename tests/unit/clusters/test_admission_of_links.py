@@ -183,7 +183,7 @@ def test_record_is_not_asked_for_its_plugin() -> None:
     record = edited(
         {SPEC + "clusterNetwork": edited(KINDNETD, of_provider("vsphere"))["spec"]["clusterNetwork"]}, laptop()
     )
-    assert not [one for one in ask(record).causes if one.field.startswith(NETWORK)]
+    assert not [cause for cause in ask(record).causes if cause.field.startswith(NETWORK)]
 
 
 def test_moved_cluster_keeps_kindnetd() -> None:

@@ -79,7 +79,7 @@ def in_a_dry_run(names_others: bool) -> AdmissionResponse:
     ours = edited({"metadata.creationTimestamp": "2026-02-01T00:00:00Z"})
     theirs = others(**{"metadata.creationTimestamp": "2025-01-01T00:00:00Z"})
     response = ask(ours, ours, ours, theirs, datacenter(), names_others=names_others, dry_run=True)
-    assert any("ClusterNameTaken" in one for one in response.warnings)
+    assert any("ClusterNameTaken" in warning for warning in response.warnings)
     return response
 
 
@@ -111,7 +111,7 @@ def test_a_refusal_names_nothing_of_others(answer: Callable[[bool], AdmissionRes
     assert (discreet.code, len(discreet.causes)) == (result.code, len(result.causes))
     unwritten = discreet.message.replace(f"{SECRET}-web", "")  # a name that he wrote himself
     assert SECRET not in unwritten
-    assert not any(SECRET in one.message.replace(f"{SECRET}-web", "") for one in discreet.causes)
+    assert not any(SECRET in cause.message.replace(f"{SECRET}-web", "") for cause in discreet.causes)
     assert SECRET not in str(discreet.warnings)
 
 
@@ -126,7 +126,7 @@ def test_dry_run_reveals_no_name_of_system_namespace() -> None:
             tree["metadata"]["labels"]["cluster.anywhere.eks.amazonaws.com/cluster-namespace"] = OTHER
     ours = example()[0]
     response = ask(ours, ours, ours, datacenter(), *found, names_others=False, dry_run=True)
-    assert any("ClusterNameTaken" in one for one in response.warnings)
+    assert any("ClusterNameTaken" in warning for warning in response.warnings)
     assert SECRET not in str(response.warnings)
 
 

@@ -27,10 +27,10 @@ def fits(rule: Tree, request: dict[str, Any]) -> bool:
     if path is not None:
         patterns = rule.get("nonResourceURLs")
         of_resources = "resources" in rule or "namespaces" in rule
-        return not of_resources if patterns is None else any(_is_like(one, path) for one in patterns)
+        return not of_resources if patterns is None else any(_is_like(pattern, path) for pattern in patterns)
     if "nonResourceURLs" in rule or not _is_allowed(rule.get("namespaces"), request.get("namespace", "")):
         return False
-    return "resources" not in rule or any(_names(one, request) for one in rule["resources"])
+    return "resources" not in rule or any(_names(resource, request) for resource in rule["resources"])
 
 
 def _is_allowed(given: list[str] | None, found: str) -> bool:

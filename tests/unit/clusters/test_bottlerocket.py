@@ -186,7 +186,11 @@ def test_files_with_passwords_are_for_their_readers() -> None:
     def names(trees: list[Tree]) -> list[str]:
         render_input = with_password(trees, **permitted).render_input
         assert render_input is not None
-        return [one.metadata.name for one in rendered(render_input).extras if one.metadata.name.endswith("-node-files")]
+        return [
+            extra.metadata.name
+            for extra in rendered(render_input).extras
+            if extra.metadata.name.endswith("-node-files")
+        ]
 
     trees = asked(registryMirrorConfiguration=MIRROR | {"authenticate": True})
     assert names(trees) == []
@@ -235,7 +239,7 @@ def test_bottlerocket_machine_has_no_unread_settings() -> None:
         (vsphere.everything_with_bottlerocket(), made),
         (snow.everything_with_bottlerocket(), snow.made),
     ):
-        text = str([one for one in objects(of(trees)) if one["kind"].startswith("Kubeadm")])
+        text = str([object_ for object_ in objects(of(trees)) if object_["kind"].startswith("Kubeadm")])
         assert "KubeadmCommands" not in text
         assert "/etc/containerd" not in text, "neither its configuration nor certificates"
         config = control_plane(of(trees)).spec.kubeadm_config_spec

@@ -297,7 +297,7 @@ def test_unreachable_workload_cluster_is_named() -> None:
 def test_annotation_names_the_running_cni() -> None:
     manifests = Story(KINDNET).manifests
     assert cni.content_hash([]) == ""
-    account = next(one for one in manifests if one.resource == SERVICE_ACCOUNT)
+    account = next(manifest for manifest in manifests if manifest.resource == SERVICE_ACCOUNT)
     renamed = Manifest(account.resource, account.body | {"metadata": account.body["metadata"] | {"name": "other"}})
     assert cni.content_hash([renamed, *manifests]).startswith("kindnet-")
     assert cni.content_hash([renamed]).startswith("cni-")

@@ -28,27 +28,27 @@ def brought(kind: str) -> dict[str, tuple[dict[str, bytes], Mapping[str, str]]]:
     """Data and annotations of the Secrets of an administrator, by name."""
     secrets = [registry(["team-a"]), *SAMPLES[kind].credentials("team-a")]
     return {
-        one["metadata"]["name"]: (
-            {field: base64.b64decode(value) for field, value in one["data"].items()},
-            one["metadata"]["annotations"],
+        secret["metadata"]["name"]: (
+            {field: base64.b64decode(value) for field, value in secret["data"].items()},
+            secret["metadata"]["annotations"],
         )
-        for one in secrets
+        for secret in secrets
     }
 
 
 def dependencies(kind: str) -> Iterator[Dependency]:
     """The Secrets on which a cluster with all that can be asked for depends, one by one."""
     trees = SAMPLES[kind].cluster("team-a", "any")
-    cluster, *others = (Object(to_bytes(one)) for one in trees)
+    cluster, *others = (Object(to_bytes(tree)) for tree in trees)
     found = PROVIDERS[kind].links.depend(cluster.decode(Cluster), others)
     yield from {one.name: one for one in found if one.resource == SECRET}.values()
 
 
 CASES = [
-    pytest.param(one, field, id=f"{kind} {one.name} {field}")
+    pytest.param(dependency, field, id=f"{kind} {dependency.name} {field}")
     for kind in KINDS
-    for one in dependencies(kind)
-    for field in brought(kind)[one.name][0]
+    for dependency in dependencies(kind)
+    for field in brought(kind)[dependency.name][0]
     if field not in OPTIONAL
 ]
 

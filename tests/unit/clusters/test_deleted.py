@@ -89,7 +89,7 @@ def test_control_plane_is_lost_unless_it_can_adopt(left: list[Tree], is_lost: bo
     assert ("delete the Cluster and create it again" in found.message) is is_lost
     assert ("drift=correct" in found.message) is not is_lost
     assert scope.render_input is not None
-    corrected = [one.remedy for one in of_capi_objects(scope.render_input, scope.capi_objects, None)]
+    corrected = [object_.remedy for object_ in of_capi_objects(scope.render_input, scope.capi_objects, None)]
     assert all(one is None for one in corrected) is is_lost
 
 
@@ -225,7 +225,8 @@ def test_remade_infrastructure_gets_the_same_endpoint(live: str, known: Tree | N
     is_kept = live != "the provider's" and known == ENDPOINT
     assert wanted["spec"].get("controlPlaneEndpoint") == (ENDPOINT if is_kept else None)
     changed = [
-        str(one) for one in plan.changes(plan.control_plane(scope.render_input, scope.capi_objects), scope.capi_objects)
+        str(change)
+        for change in plan.changes(plan.control_plane(scope.render_input, scope.capi_objects), scope.capi_objects)
     ]
     is_written = live == "missing" or (live == "ours" and not is_kept)
     assert ("DockerCluster" in str(changed)) is is_written

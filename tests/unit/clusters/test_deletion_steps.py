@@ -37,7 +37,7 @@ def taken(step: Callable[[ClusterContext], Awaitable[Outcome]], *trees: Tree) ->
         server = Server({"DELETE": NOT_FOUND})
         outcome = await step(Environment(server, Workload(), Expiry()).begin(*trees))
         deletions = [one for one in server.asked if one.method == "DELETE"]
-        found = [("/".join(one.path.split("/")[-2:]), _uid(one.body)) for one in deletions]
+        found = [("/".join(deletion.path.split("/")[-2:]), _uid(deletion.body)) for deletion in deletions]
         return outcome, found
 
     return asyncio.run(main())
@@ -105,7 +105,7 @@ OWNER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "Kubeadm
 
 
 def test_objects_left_by_cluster_api_are_deleted() -> None:
-    left = [one for one in objects() if one["kind"] in ("MachineHealthCheck", "KubeadmConfigTemplate")]
+    left = [object_ for object_ in objects() if object_["kind"] in ("MachineHealthCheck", "KubeadmConfigTemplate")]
     outcome, deleted = taken(delete_leftovers, going(), datacenter(), *left)
     assert {path for path, _ in deleted} == {
         "machinehealthchecks/garden-kcp-unhealthy",
@@ -163,7 +163,7 @@ def test_objects_of_a_paused_cluster_stay() -> None:
 
 
 def test_orphans_are_named_with_their_finalizers() -> None:
-    there = [one for one in objects() if one["kind"] != "Cluster"]
+    there = [object_ for object_ in objects() if object_["kind"] != "Cluster"]
     control_plane = of_kind("KubeadmControlPlane", there)
     control_plane["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["kubeadm.example.com/held"]}
     outcome, _ = taken(delete_leftovers, going(), datacenter(), *there)

@@ -54,7 +54,7 @@ async def corrected(
     monkeypatch.setattr(drift_correction, "seen_in_workload", nothing)
     monkeypatch.setattr(drift_correction, "seen_of_provider", of_provider)
     rate_limits = SimpleNamespace(
-        disputed=lambda _key, fields: {one: 3 for one in fields if one in disputed},
+        disputed=lambda _key, fields: {field: 3 for field in fields if field in disputed},
         is_limited=lambda _key: limited,
         limit=lambda _key: None,
         corrected=lambda _key, _fields: None,

@@ -24,13 +24,17 @@ def test_an_endpoint_in_a_range_of_the_cluster(provider: str, network: str) -> N
     address, allowed = OVERLAPS[network]
     block = allowed.split()[-1]
     trees = list(yaml.safe_load_all((EXAMPLES / f"{provider}.yaml").read_text()))
-    spec = next(one["spec"] for one in trees if one["kind"] == "Cluster")
+    spec = next(tree["spec"] for tree in trees if tree["kind"] == "Cluster")
     spec["controlPlaneConfiguration"]["endpoint"]["host"] = address
     done = CliRunner().invoke(program, ["validate", "-f", "-", "-o", "json"], input=yaml.safe_dump_all(trees))
     found = json.loads(done.stdout)
     field = "spec.controlPlaneConfiguration.endpoint.host"
-    told = [one for one in found["warnings"] if one.startswith(f"{field}: spec.clusterNetwork.{network} contains")]
-    refused = [one["violation"]["field"] for one in found["problems"]]
+    told = [
+        warning
+        for warning in found["warnings"]
+        if warning.startswith(f"{field}: spec.clusterNetwork.{network} contains")
+    ]
+    refused = [problem["violation"]["field"] for problem in found["problems"]]
     assert (refused, len(told)) == (([field], 0) if provider == "snow" else ([], 1))
     assert all(one.endswith(f"; found {address} in {block}") and "can't be reached" in one for one in told)
     assert all("allowed" not in one for one in told), "it is accepted"

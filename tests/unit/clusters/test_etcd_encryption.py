@@ -35,7 +35,7 @@ def test_api_server_reads_encryption_from_its_machine(provider: str) -> None:
     config, server = of_control_plane(made)
     flags = {one.name: one.value for one in server.extra_args}
     assert (flags["encryption-provider-config"], flags["feature-gates"]) == (MOUNTED, "KMSv1=true")
-    mounts = {one.host_path: (one.mount_path, one.read_only) for one in server.extra_volumes}
+    mounts = {volume.host_path: (volume.mount_path, volume.read_only) for volume in server.extra_volumes}
     assert mounts[path] == (MOUNTED, True)
     assert mounts["/var/run/kmsplugin/"] == ("/var/run/kmsplugin/", False)
     (file,) = [one for one in config.files if one.path == path]
@@ -55,7 +55,7 @@ def test_missing_fields_have_defaults_of_eks_anywhere() -> None:
     config, server = of_control_plane(nutanix.made(trees))
     gates = [one.value for one in server.extra_args if one.name == "feature-gates"]
     assert gates == ["A=true,KMSv1=true"]
-    content = next(one.content for one in config.files if one.path == MOUNTED)
+    content = next(file.content for file in config.files if file.path == MOUNTED)
     assert '"cachesize": 1000' in content
     assert '"timeout": "3s"' in content
 

@@ -201,7 +201,7 @@ FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
 def verdict(tree: Tree) -> list[str]:
     """The refusals by the schema and by admission."""
-    found = [str(one) for one in schema.violations(Cluster, tree)]
+    found = [str(violation) for violation in schema.violations(Cluster, tree)]
     if found:
         return found
     known = observer(datacenter(), COMPANY, PASSWORD, FORK)

@@ -77,8 +77,8 @@ def release() -> Tree:
 
 def distro() -> Tree:
     """With programs of etcd, which those of this build don't have."""
-    tree = tree_of(next(one for one in RELEASES.objects() if one.metadata.name == DISTRO))
-    (etcd,) = (one for one in tree["status"]["components"] if one["name"] == "etcd")
+    tree = tree_of(next(object_ for object_ in RELEASES.objects() if object_.metadata.name == DISTRO))
+    (etcd,) = (component for component in tree["status"]["components"] if component["name"] == "etcd")
     archive = {"uri": "https://example.com/etcd.tar.gz", "sha256": "a", "sha512": "b"}
     etcd["assets"].append({"name": "etcd-linux-amd64", "type": "Archive", "arch": ["amd64"], "archive": archive})
     return tree
@@ -99,7 +99,7 @@ def written(kind: type[KubeObject], *paths: str, value: Any) -> Tree:
 
 def webhook(kind: type[KubeObject], tree: Tree) -> list[str]:
     """The answer of the webhook."""
-    return [f"{one.field}: {one.message}" for one in VALIDATE[kind](created(tree)).causes]
+    return [f"{cause.field}: {cause.message}" for cause in VALIDATE[kind](created(tree)).causes]
 
 
 def refusals(kind: type[KubeObject], trees: list[Tree]) -> list[list[str]]:
@@ -155,7 +155,7 @@ def test_an_image_is_valid_or_refused_in_every_field(last: str, value: str, is_v
     paths = [f"{image}.{last}" for image in images]
     (causes,) = refusals(Bundles, [written(Bundles, *paths, value=value)])
     assert fields(causes) == (set() if is_valid else {named(path) for path in paths})
-    assert all("; allowed: " in one and len(one) < 1000 for one in causes)
+    assert all("; allowed: " in cause and len(cause) < 1000 for cause in causes)
 
 
 def clusters() -> dict[str, list[Tree]]:
@@ -197,8 +197,8 @@ def seen(trees: list[Tree], *releases: Tree) -> Scope:
 def others_of(*releases: Tree) -> list[Tree]:
     """The objects of releases of this build but these."""
     replaced = {(one["kind"], one["metadata"]["name"]) for one in releases}
-    others = [tree_of(one) for one in RELEASES.objects()]
-    return [one for one in others if (one["kind"], one["metadata"]["name"]) not in replaced]
+    others = [tree_of(object_) for object_ in RELEASES.objects()]
+    return [other for other in others if (other["kind"], other["metadata"]["name"]) not in replaced]
 
 
 def shown(found: Scope) -> list[Any]:
@@ -349,7 +349,7 @@ def test_settled_cluster_stays_whatever_its_release(what: str) -> None:
     status = status_of(found, Done(), NOW)
     assert status.ready
     assert status.spec_valid == (kind is DistroRelease or what == "one of another version")  # else it is missing
-    (synced,) = (one for one in status.conditions if one.type == names.SYNCED)
+    (synced,) = (condition for condition in status.conditions if condition.type == names.SYNCED)
     assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
 
 

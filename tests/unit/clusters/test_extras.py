@@ -51,14 +51,14 @@ def test_unrendered_extra_goes_and_a_changed_is_drift() -> None:
     there = made(before)
     now = scope_of(see(cluster("garden"), *linked(domains=DOMAINS[1:]), *there), "garden")
     assert now.render_input is not None
-    assert [str(one) for one in plan.superfluous_extras(now.render_input, now.capi_objects)] == [
+    assert [str(extra) for extra in plan.superfluous_extras(now.render_input, now.capi_objects)] == [
         "deleted OrchardZone garden-trees-east"
     ]
     there[0]["data"]["password"] = base64.b64encode(b"lily").decode()
     seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *there), "garden")
     assert seen.render_input is not None
     changes = plan.changes(plan.control_plane(seen.render_input, seen.capi_objects), seen.capi_objects)
-    assert [(str(one), one.fields) for one in changes] == [
+    assert [(str(change), change.fields) for change in changes] == [
         ("changed Secret eksa-system/orchard-garden", ("data.password",))
     ]
 
@@ -163,7 +163,9 @@ def test_group_spreads_over_its_failure_domains() -> None:
     found = scope_of(see(tree, *linked(domains=domains)), "garden")
     assert found.render_input is not None
     made_ = [
-        one for one in plan.worker_groups(found.render_input, ClusterAPIObjects()) if isinstance(one, MachineDeployment)
+        group
+        for group in plan.worker_groups(found.render_input, ClusterAPIObjects())
+        if isinstance(group, MachineDeployment)
     ]
     assert [(one.metadata.name, one.spec.replicas, one.spec.template.spec.failure_domain) for one in made_] == [
         ("garden-md-0-east", 3, "east"),
@@ -179,8 +181,8 @@ def test_group_has_the_version_of_its_last_machine() -> None:
     domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
     found = scope_of(see(cluster("garden"), *linked(domains=domains)), "garden")
     assert found.render_input is not None
-    deployments = [msgspec.to_builtins(one) for one in plan.worker_groups(found.render_input, ClusterAPIObjects())]
-    east = next(one for one in deployments if one["metadata"]["name"] == "garden-md-0-east")
+    deployments = [msgspec.to_builtins(group) for group in plan.worker_groups(found.render_input, ClusterAPIObjects())]
+    east = next(deployment for deployment in deployments if deployment["metadata"]["name"] == "garden-md-0-east")
     east["spec"]["template"]["spec"]["version"] = "v1.34.4-eks-1-34-1"
     stored = map(applied, (*deployments,))
     seen = scope_of(see(cluster("garden"), *linked(domains=domains), *stored), "garden")
@@ -242,7 +244,7 @@ def test_machines_stay_until_their_domains_are_ready() -> None:
 
 def stored_workers(objects: Sequence[KubeObject], *, ready: bool) -> list[Tree]:
     kinds = ("MachineDeployment", "MachineHealthCheck")
-    trees = [applied(msgspec.to_builtins(one)) for one in objects if one.kind in kinds]
+    trees = [applied(msgspec.to_builtins(object_)) for object_ in objects if object_.kind in kinds]
     for tree in trees:
         tree["status"] = {"readyReplicas": tree["spec"].get("replicas", 0) if ready else 0, "observedGeneration": 1}
     return trees
@@ -296,7 +298,7 @@ def test_earlier_contract_reports_ready_and_failure() -> None:
     assert contract.failure(as_object(body | {"status": failed})) == "Refused: no credentials"
     domains = {"b": {"controlPlane": True}, "a": {"attributes": {"rack": "1"}}}
     read = as_object(body | {"status": {"ready": True, "failureDomains": domains}}).decode(InfrastructureCluster).status
-    assert [(one.name, one.control_plane, one.attributes) for one in read.domains] == [
+    assert [(domain.name, domain.control_plane, domain.attributes) for domain in read.domains] == [
         ("a", None, {"rack": "1"}),
         ("b", True, {}),
     ]
@@ -306,7 +308,7 @@ def test_earlier_contract_reports_ready_and_failure() -> None:
 def test_a_failure_of_infrastructure_is_said() -> None:
     first = scope_of(see(cluster("garden"), *linked()), "garden")
     trees = made(first)
-    shared = next(one for one in trees if one["kind"] == "OrchardCluster")
+    shared = next(tree for tree in trees if tree["kind"] == "OrchardCluster")
     shared["status"] = {"failureReason": "Refused", "failureMessage": "no credentials"}
     found = readiness.conditions(scope_of(see(cluster("garden"), *linked(), *trees), "garden"))
     assert found[0].message == "waiting for the infrastructure cluster to be provisioned: Refused: no credentials"

@@ -46,7 +46,7 @@ def kinds(decision: Decision) -> list[str]:
 def in_creation() -> Scope:
     """A cluster without a ready machine, to be upgraded in place."""
     spec: Tree = {"controlPlaneConfiguration": {"count": 3, "upgradeRolloutStrategy": {"type": "InPlace"}}}
-    live = [one for one in objects(**spec) if one["kind"] != MachineHealthCheck.resource.kind]
+    live = [object_ for object_ in objects(**spec) if object_["kind"] != MachineHealthCheck.resource.kind]
     for tree in live:
         if tree["kind"] == "KubeadmControlPlane":
             tree["status"] |= {"replicas": 1, "readyReplicas": 0}

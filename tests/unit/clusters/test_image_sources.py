@@ -108,7 +108,7 @@ def trees_of(case: Case) -> list[Tree]:
 @cache
 def release_images() -> tuple[str, ...]:
     """The images of all releases: those of Bundles, and those of EKS Distro."""
-    text = b"".join(msgspec.json.encode(one) for one in RELEASES.objects()).decode()
+    text = b"".join(msgspec.json.encode(object_) for object_ in RELEASES.objects()).decode()
     found = set(re.findall(r'"uri":"([^"]+)"', text))
     assert len(found) > 20
     return tuple(sorted(one for one in found if not one.startswith("http")))
@@ -117,9 +117,9 @@ def release_images() -> tuple[str, ...]:
 def readers(trees: list[Tree]) -> Iterator[tuple[str, Tree, Reader]]:
     """The machines of rendered objects: what they are of, what they are given, and how that is read."""
     secrets = {
-        one["metadata"]["name"]: {name: base64.b64decode(value).decode() for name, value in one["data"].items()}
-        for one in trees
-        if one["kind"] == "Secret" and "data" in one
+        tree["metadata"]["name"]: {name: base64.b64decode(value).decode() for name, value in tree["data"].items()}
+        for tree in trees
+        if tree["kind"] == "Secret" and "data" in tree
     }
     for one in trees:
         spec = one.get("spec", {})
@@ -193,6 +193,6 @@ def test_mirror_without_images_of_release_gets_warning(name: str) -> None:
     mirror |= {"ociNamespaces": NAMESPACES[name]} if NAMESPACES[name] else {}
     trees = SAMPLES["DockerDatacenterConfig"].cluster("team-a", "any")
     trees[0]["spec"]["registryMirrorConfiguration"] = mirror
-    said = [one for one in ask(trees[0], None).warnings if "ociNamespaces" in one]
+    said = [warning for warning in ask(trees[0], None).warnings if "ociNamespaces" in warning]
     assert bool(said) is (name == "packages")
     assert said in ([], [f"spec.registryMirrorConfiguration.ociNamespaces: {messages.not_mirrored([PUBLIC])}"])

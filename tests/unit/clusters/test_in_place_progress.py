@@ -36,7 +36,7 @@ from tests.support.objects.observed_clusters import as_object
 
 
 def held() -> KubeadmControlPlane:
-    [tree] = [one for one in objects() if one["kind"] == "KubeadmControlPlane"]
+    [tree] = [object_ for object_ in objects() if object_["kind"] == "KubeadmControlPlane"]
     tree["metadata"].setdefault("annotations", {})[IN_PLACE_CONTROL_PLANE] = "true"
     return as_object(tree).decode(KubeadmControlPlane)
 
@@ -74,7 +74,7 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
 @pytest.mark.parametrize(("observed", "is_reported"), [(2, False), (1, True)])
 def test_counters_of_earlier_generations_hide_nothing(observed: int, is_reported: bool) -> None:
     """Cluster API did not begin with the change that hooks have refused: all machines are as before it."""
-    [tree] = [one for one in objects() if one["kind"] == "KubeadmControlPlane"]
+    [tree] = [object_ for object_ in objects() if object_["kind"] == "KubeadmControlPlane"]
     tree["metadata"] |= {"generation": 2, "annotations": {IN_PLACE_HOOKS: "Fail", IN_PLACE_REFUSED: refusal(2, "no")}}
     tree["status"] = {**tree["status"], "observedGeneration": observed, "replicas": 1, "upToDateReplicas": 1}
     found = in_place_progress.progress(as_object(tree).decode(KubeadmControlPlane), ())
@@ -332,7 +332,11 @@ def test_edit_of_held_objects_is_reverted(is_upgrading: bool, effect: MachineEff
     [tree] = [one for one in live if one["kind"] == "KubeadmControlPlane"]
     configuration = tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]
     configuration["apiServer"]["certSANs"] = ["evil.example"]
-    owned = next(one for one in tree["metadata"]["managedFields"] if one["manager"] == names.FIELD_MANAGER)
+    owned = next(
+        managedfield
+        for managedfield in tree["metadata"]["managedFields"]
+        if managedfield["manager"] == names.FIELD_MANAGER
+    )
     config = owned["fieldsV1"]["f:spec"]["f:kubeadmConfigSpec"]["f:clusterConfiguration"]
     del config["f:apiServer"]["f:certSANs"]
     if is_upgrading:

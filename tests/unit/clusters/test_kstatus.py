@@ -61,7 +61,11 @@ def judged(scope: Scope, outcome: Outcome) -> tuple[str, str]:
     status = status_of(scope, outcome, NOW)
     tree = scope.object.tree | {"status": msgspec.to_builtins(status)}
     assert list(faults(tree)) == []
-    told = {one.type: one.reason for one in status.conditions if one.type in (names.STALLED, names.RECONCILING)}
+    told = {
+        condition.type: condition.reason
+        for condition in status.conditions
+        if condition.type in (names.STALLED, names.RECONCILING)
+    }
     return verdict(tree), " ".join(f"{type_}/{reason}" for type_, reason in told.items())
 
 

@@ -266,7 +266,11 @@ def test_record_that_manages_clusters_stays() -> None:
 
 
 def bundles() -> Tree:
-    found = next(one for one in RELEASES.objects() if isinstance(one, Bundles) and one.metadata.name == "bundles-1")
+    found = next(
+        object_
+        for object_ in RELEASES.objects()
+        if isinstance(object_, Bundles) and object_.metadata.name == "bundles-1"
+    )
     tree: Tree = msgspec.to_builtins(found)
     return tree
 
@@ -393,7 +397,9 @@ def test_note_about_a_release_decides_for_its_cluster() -> None:
 
 
 def of_release(kind: type[KubeObject], name: str = "") -> Tree:
-    found = next(one for one in RELEASES.objects() if isinstance(one, kind) and name in ("", one.metadata.name))
+    found = next(
+        object_ for object_ in RELEASES.objects() if isinstance(object_, kind) and name in ("", object_.metadata.name)
+    )
     tree: Tree = msgspec.to_builtins(found)
     return tree
 
@@ -406,7 +412,9 @@ def by_bundles(name: str = "bundles-1") -> Tree:
 
 def distro_of_bundles(kubernetes: str) -> Tree:
     versions = bundles()["spec"]["versionsBundles"]
-    return of_release(DistroRelease, next(one["eksD"]["name"] for one in versions if one["kubeVersion"] == kubernetes))
+    return of_release(
+        DistroRelease, next(version["eksD"]["name"] for version in versions if version["kubeVersion"] == kubernetes)
+    )
 
 
 def test_all_that_the_spec_of_a_cluster_leads_to_stays() -> None:

@@ -57,7 +57,9 @@ def test_other_systems_are_not_upgraded_in_place(provider: str) -> None:
 def test_what_an_earlier_release_accepted_goes_on(provider: str) -> None:
     scope = SEEN[provider](asked(provider, "redhat"))
     children = [child for _, child in scope.children]
-    assert [one.found for one in linked_violations(scope.cluster, PROVIDERS, children)] == ["InPlace, with redhat"] * 2
+    assert [violation.found for violation in linked_violations(scope.cluster, PROVIDERS, children)] == [
+        "InPlace, with redhat"
+    ] * 2
     assert list(linked_violations(scope.cluster, PROVIDERS, children, is_made=True)) == []
     cluster = as_object({"apiVersion": "v1", "kind": "Cluster", "metadata": {"name": scope.cluster.metadata.name}})
     made = ClusterAPIObjects({capi.Cluster.resource: {cluster.name: cluster}})

@@ -109,7 +109,7 @@ def test_ready_machine_is_progress_and_a_new_is_not() -> None:
 
 
 def test_message_names_three_machines_and_the_number() -> None:
-    many = [machine(f"m{one}", NOT_READY | {"lastTransitionTime": at(one)}) for one in range(7)]
+    many = [machine(f"m{number}", NOT_READY | {"lastTransitionTime": at(number)}) for number in range(7)]
     message, _ = after(waiting(*many), 3600)
     assert message.count("is not ready since") == 3
     assert "; and 4 more; `espalier" in message

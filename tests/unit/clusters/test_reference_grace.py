@@ -91,7 +91,7 @@ def test_nothing_fails_within_the_grace() -> None:
     assert (outcome.reason, outcome.after) == (Reason.DEPENDENT_OBJECTS_AWAITED, 4.0)
     status = status_of(waiting, outcome, NOW)
     assert status.failure_reason is None
-    assert "SpecValid" not in {one.type for one in status.conditions}
+    assert "SpecValid" not in {condition.type for condition in status.conditions}
     missed = find_children(lacking(ABSENT))
     assert isinstance(missed, Wait)
     assert missed.reason == Reason.MISSING_DEPENDENT_OBJECTS

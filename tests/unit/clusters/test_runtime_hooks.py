@@ -40,7 +40,7 @@ def obstacle(scope: Scope) -> Wait | None:
 
 
 def ready_of(scope: Scope) -> tuple[str, str]:
-    found = {one.type: one for one in readiness.conditions(scope)}["ControlPlaneReady"]
+    found = {condition.type: condition for condition in readiness.conditions(scope)}["ControlPlaneReady"]
     return found.reason, found.message
 
 

@@ -171,7 +171,7 @@ def test_unlabelled_objects_of_a_cluster_are_its_own() -> None:
 
 def test_unlabelled_kubeconfig_needs_a_label() -> None:
     for labels, expected in (({}, None), (names.labels(GARDEN), b"apiVersion: v1\nkind: Config\n")):
-        cluster, secret = next(one for one in objects() if one["kind"] == "Cluster"), kubeconfig()
+        cluster, secret = next(object_ for object_ in objects() if object_["kind"] == "Cluster"), kubeconfig()
         cluster["metadata"]["labels"] = labels
         secret["metadata"]["labels"] |= labels
         capi_objects = ClusterAPIObjects(
@@ -183,7 +183,7 @@ def test_unlabelled_kubeconfig_needs_a_label() -> None:
 def test_labelled_kubeconfig_of_an_adopted_cluster() -> None:
     """Its Cluster of Cluster API has no labels: the record says whose it is."""
     for owner, expected in ((GARDEN, b"apiVersion: v1\nkind: Config\n"), (Key("team-b", "garden"), None)):
-        cluster, secret = next(one for one in objects() if one["kind"] == "Cluster"), kubeconfig()
+        cluster, secret = next(object_ for object_ in objects() if object_["kind"] == "Cluster"), kubeconfig()
         cluster["metadata"]["labels"] = {}
         secret["metadata"]["labels"] |= names.labels(owner)
         capi_objects = ClusterAPIObjects(

@@ -108,7 +108,7 @@ def shown(planned: list[plan_text.Planned]) -> str:
 
 def stories() -> Iterator[tuple[str, Tree, Tree | None, Planted, Planted]]:
     """A Cluster as it is asked for, and as it was: created, changed in every field, and stripped of all of them."""
-    plain, linked = (next(one for one in trees if one["kind"] == "Cluster") for trees in (manifest(), example()))
+    plain, linked = (next(tree for tree in trees if tree["kind"] == "Cluster") for trees in (manifest(), example()))
     before, after = Planted(), Planted("y")
     yield "created", after.cluster(plain), None, before, after
     before, after = Planted(), Planted("y")

@@ -228,7 +228,7 @@ def test_pause_of_a_group_that_is_right_blocks_nothing() -> None:
 @pytest.mark.parametrize("change", [{"replicas": 5}, {"template": "labels"}, {"template": "version"}], ids=str)
 def test_pause_of_a_group_that_has_to_change_is_named(change: Tree) -> None:
     if "template" in change:
-        of_group = next(one for one in objects() if one["kind"] == "MachineDeployment")
+        of_group = next(object_ for object_ in objects() if object_["kind"] == "MachineDeployment")
         template = copy.deepcopy(of_group["spec"]["template"])
         if change["template"] == "labels":
             template.setdefault("metadata", {}).setdefault("labels", {})["a"] = "b"

@@ -119,7 +119,7 @@ def owners_after(act: Any, *trees: Tree) -> list[list[str]]:
     """The uids of the owners in each patch of a step."""
     outcome, written, _ = step(act, trees)
     assert outcome == Continue()
-    return [[one["uid"] for one in body["metadata"]["ownerReferences"]] for body in written]
+    return [[ownerreference["uid"] for ownerreference in body["metadata"]["ownerReferences"]] for body in written]
 
 
 def test_linked_objects_are_owned_unless_of_the_record() -> None:
@@ -192,7 +192,7 @@ def test_a_cluster_is_held_once(there: list[str]) -> None:
 
 
 def test_health_checks_without_a_cni_do_not_wait() -> None:
-    made = [one for one in objects() if one["kind"] != "MachineHealthCheck"]
+    made = [object_ for object_ in objects() if object_["kind"] != "MachineHealthCheck"]
     for tree in made:
         if tree["kind"] == "Cluster":
             tree["metadata"]["annotations"] = {}

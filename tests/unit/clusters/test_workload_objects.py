@@ -18,7 +18,7 @@ OBJECTS = (WorkloadObject(CONFIG_MAP, Key("kube-system", "a")), WorkloadObject(C
 
 def noted(text: str) -> Scope:
     trees = made(scope_of(see(cluster("garden"), *linked()), "garden"))
-    of_cluster_api = next(one for one in trees if one["kind"] == "Cluster")
+    of_cluster_api = next(tree for tree in trees if tree["kind"] == "Cluster")
     of_cluster_api["metadata"]["annotations"] = {metadata_keys.WORKLOAD_OBJECTS_ANNOTATION: text}
     return scope_of(see(cluster("garden"), *linked(), *trees), "garden")
 

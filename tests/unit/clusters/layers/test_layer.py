@@ -94,7 +94,9 @@ def test_missing_release_gives_nobody_other_layers() -> None:
     missing = RELEASES.release("v0.25.0")
     uninstalled, snapshot = Uninstalled(), Snapshot()
     made = ClusterObserver(snapshot, providers=PROVIDERS, uninstalled=uninstalled)
-    snapshot.fill(as_object(msgspec.to_builtins(one)) for one in RELEASES.objects() if one != missing.eksa_release)
+    snapshot.fill(
+        as_object(msgspec.to_builtins(object_)) for object_ in RELEASES.objects() if object_ != missing.eksa_release
+    )
     cluster = read(as_object(example(eksaVersion=None, bundlesRef=reference(missing.bundles.metadata.name))[0]))
     assert [layer.name for layer in made.layers_of(cluster)] == layer_names("v0.25.1")
     uninstalled.refused(missing.eksa_release, "somebody is against it")

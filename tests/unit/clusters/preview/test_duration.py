@@ -19,7 +19,7 @@ GROUPS = (Group("", 3, upgraded=(STAY,) * 3), Group("a", 2, upgraded=(STAY,) * 2
 
 def fleet(*seconds: str) -> Fleet:
     """Machines that say how long their last upgrade took."""
-    return Fleet([machine_objects(machine(one)) for one in seconds], {})
+    return Fleet([machine_objects(machine(second)) for second in seconds], {})
 
 
 def machine(seconds: str) -> Machine:

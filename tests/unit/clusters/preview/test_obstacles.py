@@ -307,7 +307,7 @@ class Server:
     async def request(self, request: Request) -> Response:
         if request.method == "GET":
             asked = dict(request.query).get("fieldSelector", "")
-            found = [one for one in self._secrets if asked == f"metadata.name={one['metadata']['name']}"]
+            found = [secret for secret in self._secrets if asked == f"metadata.name={secret['metadata']['name']}"]
             body = {"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "9"}, "items": found}
             return Response(200, json.dumps(body).encode())
         self.written.append(request.path)
@@ -380,7 +380,7 @@ def test_preview_corrects_nothing_that_is_uncompared(make: Callable[[], Case]) -
 
 
 def test_compared_fields_are_corrected() -> None:
-    assert [one.kind for one in simulate(scope_of(drifted(objects()))).objects] == ["MachineDeployment"]
+    assert [object_.kind for object_ in simulate(scope_of(drifted(objects()))).objects] == ["MachineDeployment"]
 
 
 def test_lasting_reasons_are_compared_or_explained() -> None:
@@ -419,7 +419,7 @@ def test_obstacle_that_time_removes_stops_no_preview() -> None:
     assert outcome.reason == "RuntimeHooksNotDiscovered"
     plan = simulate(scope_of(waiting))
     assert plan.stops == ""
-    assert "KubeadmControlPlane" in {one.kind for one in plan.objects}
+    assert "KubeadmControlPlane" in {object_.kind for object_ in plan.objects}
 
 
 def refused_and_changed(**spec: Any) -> Scope:
@@ -431,7 +431,7 @@ def test_report_on_a_changing_object_stops_no_plan() -> None:
     """Who asks for something else is not told that what he asked for before was refused."""
     other = simulate(refused_and_changed(kubernetesVersion="1.36"))
     assert other.stops == ""
-    assert "MachineDeployment" in {one.kind for one in other.objects}
+    assert "MachineDeployment" in {object_.kind for object_ in other.objects}
     workers = asked()["workerNodeGroupConfigurations"][0] | {"count": 3}
     beside = simulate(refused_and_changed(workerNodeGroupConfigurations=[workers]))
     assert beside.stops.startswith("InPlaceUpgradeRefused: ")

@@ -37,7 +37,7 @@ def test_end_of_support_is_warned_of_by_clock_of_plan() -> None:
 def test_refusals_are_listed_and_nothing_else_happens() -> None:
     wrong = manifest(kubernetesVersion="1.30", controlPlaneConfiguration={"count": 2})
     preview = previews().of_change(GARDEN, wrong)
-    assert {one.field for one in preview.refusals} == {
+    assert {refusal.field for refusal in preview.refusals} == {
         "spec.controlPlaneConfiguration.count",
         "spec.kubernetesVersion",
     }

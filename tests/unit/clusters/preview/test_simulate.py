@@ -74,7 +74,7 @@ def test_new_template_names_the_one_that_it_replaces() -> None:
         "garden-control-plane-2": "garden-control-plane-1",
         "garden-md-0-2": "garden-md-0-1",
     }
-    assert [one.field for one in created["garden-md-0-2"].fields] == ["spec.template.spec.customImage"]
+    assert [field.field for field in created["garden-md-0-2"].fields] == ["spec.template.spec.customImage"]
     assert {name for verb, name in said(simulated) if verb == "delete"} == {
         "DockerMachineTemplate garden-control-plane-1",
         "DockerMachineTemplate garden-md-0-1",
@@ -85,7 +85,7 @@ def test_everything_is_made_for_a_new_cluster() -> None:
     simulated = simulate(made(objects=[]))
     assert {verb for verb, _ in said(simulated)} == {"create"}
     assert simulated.cni is not None
-    assert (simulated.cni.is_exact, {one.verb for one in simulated.cni.objects}) == (True, {"create"})
+    assert (simulated.cni.is_exact, {object_.verb for object_ in simulated.cni.objects}) == (True, {"create"})
 
 
 def test_pod_network_is_compared_with_what_was_applied() -> None:
