@@ -128,7 +128,7 @@ def real_nodes(folder: Path) -> Iterator[tuple[Subject, Subject]]:
             runner.run(env.ready("garden"))
             workload = runner.run(env.workload("garden"))
             nodes = sorted(runner.run(env.nodes()), key=lambda one: str(one["role"]) != "control-plane")
-            plane, worker = (_real_subject(runner, env, workload, str(one["name"])) for one in nodes)
+            plane, worker = (_real_subject(runner, env, workload, str(node["name"])) for node in nodes)
             yield plane, worker
         finally:
             runner.run(context.__aexit__(None, None, None))

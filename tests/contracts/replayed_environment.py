@@ -123,7 +123,7 @@ async def live(simulation: Simulation) -> list[str]:
     for who, task in tasks.items():
         managers[who].stop()
         trace.append(f"{who} {await task!r}")
-    data = {found.name: found.tree["data"] for found in (await people.list(CONFIG_MAP, "default")).items}
+    data = {item.name: item.tree["data"] for item in (await people.list(CONFIG_MAP, "default")).items}
     assert all(data[f"{name}-copy"] == data[name] for name in data if not name.endswith("-copy"))
     assert "late-copy" in data
     await server.close()

@@ -83,7 +83,7 @@ async def causes(client: Client, resource: Any, body: Tree) -> list[tuple[str, s
         await client.create(resource, body)
     details = refused.value.status.details
     assert details is not None
-    found = [(one.field, one.reason, one.message) for one in details.causes]
+    found = [(cause.field, cause.reason, cause.message) for cause in details.causes]
     return sorted(each for each in found if each[1] != "FieldValueNotFound" or len(found) == 1)
 
 

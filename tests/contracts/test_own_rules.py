@@ -266,7 +266,7 @@ async def until_created(client: Client, tree: Tree) -> str:
 
 
 async def test_release_is_refused_without_a_manager(client: Client, place: str) -> None:
-    release = next(one for one in RELEASES.objects() if isinstance(one, EKSARelease))
+    release = next(object_ for object_ in RELEASES.objects() if isinstance(object_, EKSARelease))
     tree: Tree = msgspec.to_builtins(release)
     tree["metadata"] = {"name": "other"}
     for changed in (tree, {**tree, "spec": tree["spec"] | {"version": "0.26"}}):
@@ -278,7 +278,7 @@ async def test_release_is_refused_without_a_manager(client: Client, place: str) 
 
 
 async def test_bundles_are_refused_without_a_manager(client: Client, place: str) -> None:
-    bundles = next(one for one in RELEASES.objects() if isinstance(one, Bundles))
+    bundles = next(object_ for object_ in RELEASES.objects() if isinstance(object_, Bundles))
     tree: Tree = msgspec.to_builtins(bundles)
     tree["metadata"] = {"name": bundles.metadata.name, "namespace": place}
     tree["spec"]["versionsBundles"] = [*tree["spec"]["versionsBundles"], tree["spec"]["versionsBundles"][0]]
@@ -316,7 +316,7 @@ async def test_releases_can_not_be_edited(
     validate: Validate,
     field: str,
 ) -> None:
-    tree: Tree = msgspec.to_builtins(next(one for one in RELEASES.objects() if isinstance(one, kind)))
+    tree: Tree = msgspec.to_builtins(next(object_ for object_ in RELEASES.objects() if isinstance(object_, kind)))
     tree["metadata"] = {"name": tree["metadata"]["name"], "namespace": place}
     stored = await client.create(kind.resource, tree)
     labelled = {**stored.tree, "metadata": stored.tree["metadata"] | {"labels": {"team": "a"}}}
@@ -334,9 +334,11 @@ async def test_releases_can_not_be_edited(
 
 
 async def test_eks_distro_without_a_needed_image_is_refused(client: Client, place: str) -> None:
-    release = next(one for one in RELEASES.objects() if isinstance(one, DistroRelease))
+    release = next(object_ for object_ in RELEASES.objects() if isinstance(object_, DistroRelease))
     tree: Tree = msgspec.json.decode(msgspec.json.encode(release))
-    tree["status"]["components"] = [one for one in tree["status"]["components"] if one["name"] != "coredns"]
+    tree["status"]["components"] = [
+        component for component in tree["status"]["components"] if component["name"] != "coredns"
+    ]
     ((field, message),) = causes_of(validate_distro(request(tree)))
     assert (field, "no image for coredns-image" in message) == ("status.components", True)
 
@@ -409,7 +411,7 @@ async def test_a_hundred_groups_are_compared_with_each_other(client: Client, pla
 
 
 async def test_bundles_may_be_as_large_as_the_schema_allows(client: Client, place: str) -> None:
-    bundles = next(one for one in RELEASES.objects() if isinstance(one, Bundles))
+    bundles = next(object_ for object_ in RELEASES.objects() if isinstance(object_, Bundles))
     tree: Tree = msgspec.to_builtins(bundles)
     tree["metadata"] = {"name": "many", "namespace": place}
     (first, *_) = tree["spec"]["versionsBundles"]
@@ -433,7 +435,7 @@ def largest_cluster() -> Tree:
     }
     groups = [group | {"name": f"{number:02}-{'g' * 34}"} for number in range(100)]
     groups[0]["kubeletConfiguration"] = kubelet
-    groups[99] = groups[99] | {"taints": [one | {"effect": "PreferNoSchedule"} for one in taints]}
+    groups[99] = groups[99] | {"taints": [taint | {"effect": "PreferNoSchedule"} for taint in taints]}
     control_plane = {
         "count": 3,
         "labels": labels,

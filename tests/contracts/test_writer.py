@@ -371,7 +371,7 @@ async def test_owners_keep_their_order(env: Environment) -> None:
     other = owners.owner_reference(await env.make("other"), controller=False)
     first = await env.writer.add_owner(CONFIG_MAP, await env.make(), env.owner)
     both = await env.writer.add_owner(CONFIG_MAP, first, other)
-    assert [one.name for one in both.metadata.owner_references] == ["owner", "other"]
+    assert [reference.name for reference in both.metadata.owner_references] == ["owner", "other"]
     assert await env.writer.add_owner(CONFIG_MAP, both, env.owner) is both
     free = owners.owner_reference(await env.stored(CONFIG_MAP, "owner"), controller=False)
     again = await env.writer.add_owner(CONFIG_MAP, both, free)

@@ -173,7 +173,7 @@ def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
         of_gardener.ETCD: {etcd.READY},
         of_gardener.EXTENSION: {LEASE_VALID},
     }
-    types = {kept.removesuffix("SEED") for names in told.values() for kept in names}
+    types = {name.removesuffix("SEED") for names in told.values() for name in names}
     for path in sorted((SOURCE / "shoots").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Condition":

@@ -111,7 +111,7 @@ def _expressions(node: ast.AST, outcomes: Mapping[str, int]) -> Iterator[ast.exp
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name in outcomes and not _is_true(node):
-            by_keyword = [one.value for one in node.keywords if one.arg == "reason"]
+            by_keyword = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
             starred = any(isinstance(one, ast.Starred) for one in node.args)
             place = outcomes[name]
             yield from by_keyword or ([] if starred else node.args[place : place + 1])
@@ -148,7 +148,7 @@ def _of_signature(function: ast.FunctionDef) -> Iterator[ast.expr]:
 
 def _is_true(call: ast.Call) -> bool:
     """True if a condition that is true is made: it needs no help."""
-    said = [*call.args, *(one.value for one in call.keywords if one.arg == "status")]
+    said = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "status")]
     return any(isinstance(one, ast.Constant) and one.value == "True" for one in said)
 
 
@@ -222,7 +222,7 @@ def test_each_reason_of_the_tables_is_given() -> None:
     code = "\n".join(path.read_text() for path in (*modules("shoots"), SOURCE / "api" / "gardener" / "shoot.py"))
     used = set(re.findall(r"\b([A-Za-z]+Reason\.[A-Z_]+)", code))
     constants = [one for section in of_gardener.SECTIONS for one in section]
-    unused = {one.value for one in constants if f"{type(one).__name__}.{one.name}" not in used}
+    unused = {constant.value for constant in constants if f"{type(constant).__name__}.{constant.name}" not in used}
     assert unused == {outcome.PLAN_OUTDATED}
 
 

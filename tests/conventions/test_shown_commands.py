@@ -66,7 +66,7 @@ def of_help() -> Iterator[Shown]:
         text = context.command.help or ""
         place = f"{context.command_path} --help"
         yield from lines(place, "\n".join(re.findall(r"^ +(espalier .*)$", text, re.MULTILINE)))
-        for words in (text, *(getattr(one, "help", None) or "" for one in context.command.params)):
+        for words in (text, *(getattr(param, "help", None) or "" for param in context.command.params)):
             for command in INLINE.findall(" ".join(words.split())):
                 yield Shown(place, command, False)
 
@@ -116,12 +116,12 @@ def named(words: list[str]) -> None:
     for word in words:
         if word in ("--", "|"):
             return
-        groups = [one for one in commands if isinstance(one, click.Group)]
+        groups = [command for command in commands if isinstance(command, click.Group)]
         if word.startswith("-"):
             known = {flag for one in commands for param in one.get_params(context) for flag in flags_of(param)}
             assert word.partition("=")[0] in known or HOLE in word, word
         elif groups and word != HOLE:
-            found = [one.get_command(context, name) for one in groups for name in word.split("|")]
+            found = [group.get_command(context, name) for group in groups for name in word.split("|")]
             commands = [one for one in found if one is not None]
             assert len(found) == len(commands), word
 

@@ -90,7 +90,7 @@ async def test_two_members_that_follow_take_no_snapshots(tmp_path: Path) -> None
     async with real_cluster(programs_of(ETCD), tmp_path) as members:
         async with members[0].client() as client:
             leader = (await client.status()).leader
-            ids = [(await one.client().status()).header.member_id for one in members]
+            ids = [(await member.client().status()).header.member_id for member in members]
         leading = members[ids.index(leader)]
         following = next(one for one in members if one is not leading)
         store = f"file://{tmp_path}/store"

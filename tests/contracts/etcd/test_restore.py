@@ -160,7 +160,7 @@ async def test_full_snapshot_past_the_first_delta_is_valid(tmp_path: Path) -> No
         await origin.delta(inside, origin.model.revision)
         hashed = await origin.client.hash_kv()
         done, folder = await restored(origin, tmp_path, bump=0)
-    assert done.contents.events == len([one for one in origin.model.events if one.item.mod_revision > inside])
+    assert done.contents.events == len([event for event in origin.model.events if event.item.mod_revision > inside])
     async with real_etcd(programs_of(ETCD), folder) as again, again.client() as client:
         assert (await client.hash_kv()).hash == hashed.hash
 
