@@ -99,7 +99,10 @@ def test_plan_says_what_is_kept_and_what_is_changed() -> None:
 def test_scaling_adopted_cluster_replaces_no_machine() -> None:
     async def story(env: ManagedEnvironment) -> None:
         before = await env.machine_names("garden")
-        groups = [dict(one) for one in env.clusters.get(GARDEN).tree["spec"]["workerNodeGroupConfigurations"]]  # type: ignore[union-attr]
+        groups = [
+            dict(workernodegroupconfiguration)
+            for workernodegroupconfiguration in env.clusters.get(GARDEN).tree["spec"]["workerNodeGroupConfigurations"]
+        ]  # type: ignore[union-attr]
         groups[0]["count"] += 1
         await env.change(workerNodeGroupConfigurations=groups)
         await env.until_ready()

@@ -39,7 +39,9 @@ def live(story: Story) -> None:
 def controllers(env: Environment) -> dict[str, str]:
     """Uid of the controller of each machine; empty without one."""
     return {
-        machine.metadata.name: next((one.uid for one in machine.metadata.owner_references if one.controller), "")
+        machine.metadata.name: next(
+            (reference.uid for reference in machine.metadata.owner_references if reference.controller), ""
+        )
         for machine in machines(env, "garden")
     }
 

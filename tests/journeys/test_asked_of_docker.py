@@ -115,7 +115,7 @@ def test_new_mirror_password_reaches_new_machines_only() -> None:
         await env.until_ready()
         assert basic("first-password") in await carried(env)
         configs = await env.client.list(KubeadmConfig.resource, "eksa-system")
-        assert all(basic("first-password") not in one.raw.decode() for one in configs.items)
+        assert all(basic("first-password") not in item.raw.decode() for item in configs.items)
         await asyncio.sleep(CALM)
         before = await machines(env.client)
         await password(env, "second-password")
@@ -145,7 +145,7 @@ def test_mirror_credentials_go_where_permitted() -> None:
         await env.apply(registryMirrorConfiguration=MIRROR | {"endpoint": "mine.example.com"})
         await refused(env, "mine.example.com:5000")
         left = await env.client.list(SECRET, "eksa-system")
-        assert "garden-node-files" not in {one.name for one in left.items}
+        assert "garden-node-files" not in {item.name for item in left.items}
 
     journey(tell)
 
@@ -166,7 +166,7 @@ def test_an_autoscalers_choice_is_no_drift() -> None:
         assert len(await machines(env.client)) == 5
         assert (await deployment(env)).spec.replicas == 4
         ready = await env.until_ready()
-        synced = [one for one in ready.status.conditions if one.type == names.SYNCED]
+        synced = [condition for condition in ready.status.conditions if condition.type == names.SYNCED]
         assert [one.status for one in synced] == ["True"]
         await env.change(
             workerNodeGroupConfigurations=[{"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}}]
@@ -198,7 +198,7 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
         await env.apply(proxyConfiguration=proxy, podIamConfig={"serviceAccountIssuer": "https://s3/one"})
         await env.until_ready()
         configs = await env.client.list(KubeadmConfig.resource, "eksa-system")
-        assert all("HTTP_PROXY=http://proxy:3128" in one.raw.decode() for one in configs.items)
+        assert all("HTTP_PROXY=http://proxy:3128" in item.raw.decode() for item in configs.items)
         with pytest.raises(Forbidden, match="it can't be changed in an existing cluster"):
             await env.change(proxyConfiguration=None)
         await env.change(podIamConfig={"serviceAccountIssuer": "https://s3/two"})
@@ -315,7 +315,7 @@ def test_lost_keys_of_the_authenticator_are_made_again() -> None:
         found = await env.until(
             lambda one: any(c.type == names.SYNCED and c.status != "True" for c in one.status.conditions)
         )
-        return next(one.message for one in found.status.conditions if one.type == names.SYNCED)
+        return next(condition.message for condition in found.status.conditions if condition.type == names.SYNCED)
 
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, resync=300.0) as env:

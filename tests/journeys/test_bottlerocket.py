@@ -64,8 +64,8 @@ PLACES: dict[str, tuple[Callable[[ManagedEnvironment], PlannedSteps], str]] = {
 async def formats(env: ManagedEnvironment, key: Key) -> set[str]:
     """Of the data that machines boot with."""
     found = await env.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{capi.CLUSTER_NAME_LABEL}={key.name}")
-    secrets = [one.decode(Secret) for one in found.items]
-    return {one.data["format"].decode() for one in secrets if "format" in one.data}
+    secrets = [item.decode(Secret) for item in found.items]
+    return {secret.data["format"].decode() for secret in secrets if "format" in secret.data}
 
 
 async def change(steps: PlannedSteps, image: str) -> None:
@@ -82,7 +82,7 @@ async def change(steps: PlannedSteps, image: str) -> None:
     groups[0]["taints"] = [{"key": "frost", "value": "late", "effect": "PreferNoSchedule"}]
     await steps.step(workers)
     nodes = await steps.env.nodes(steps.key)
-    assert [one["spec"]["taints"][0]["key"] for one in nodes if one["metadata"]["labels"].get("slope")] == ["frost"]
+    assert [node["spec"]["taints"][0]["key"] for node in nodes if node["metadata"]["labels"].get("slope")] == ["frost"]
     groups[0]["kubeletConfiguration"] = {"maxPods": 50}
     await steps.step(workers)
     on_bottlerocket(steps.trees, hostOSConfiguration=SETTINGS)
@@ -108,7 +108,9 @@ def test_a_cluster_with_bottlerocket_lives_and_ends(place: str) -> None:
         await change(steps, image)
         await asyncio.sleep(CALM)
         steady = await env.until_ready(steps.key)
-        assert {one.type: one.reason for one in steady.status.conditions}[names.SYNCED] == "AsRendered"
+        assert {condition.type: condition.reason for condition in steady.status.conditions}[
+            names.SYNCED
+        ] == "AsRendered"
         await env.client.delete(Cluster.resource, steps.key.name, NAMESPACE)
         await env.until_gone(steps.key)
         assert (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items == []
@@ -167,7 +169,7 @@ def test_bottlerocket_in_place_is_refused_by_name() -> None:
         steps.spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"] = {"type": "InPlace"}
         steps.spec["kubernetesVersion"] = "1.36"
         preview = await env.preview(steps.key, steps.trees)
-        assert ["Bottlerocket is not upgraded in place" in one.message for one in preview.refusals] == [True]
+        assert ["Bottlerocket is not upgraded in place" in refusal.message for refusal in preview.refusals] == [True]
         with pytest.raises(Forbidden, match="Bottlerocket is not upgraded in place, because its image"):
             await steps.apply()
         del steps.spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"]

@@ -312,7 +312,7 @@ def failure(env: LocalEnvironment) -> tuple[str, str]:
 
 def ready(cluster: Object) -> Condition:
     conditions = cluster.decode(Cluster).status.conditions
-    return next(one for one in conditions if one.type == "ControlPlaneReady")
+    return next(condition for condition in conditions if condition.type == "ControlPlaneReady")
 
 
 @pytest.mark.soak

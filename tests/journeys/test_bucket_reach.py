@@ -61,7 +61,7 @@ def told(story: Callable[[GardenUser], Awaitable[None]], *seeds: str, care: floa
 
 
 def ready(shoot: Shoot) -> Condition:
-    found = (one for one in shoot.status.conditions if one.type == READY_FOR_DISASTER)
+    found = (condition for condition in shoot.status.conditions if condition.type == READY_FOR_DISASTER)
     return next(found, Condition(READY_FOR_DISASTER, ""))
 
 
@@ -69,9 +69,9 @@ async def says(user: GardenUser, seed: str) -> dict[str, tuple[str, str]]:
     """The seed's report about the stores of others, by their names."""
     conditions = (await user.client.get(Seed.resource, seed)).decode(Seed).status.conditions
     return {
-        one.type.removeprefix(BUCKET_REACHABLE): (one.status, one.reason)
-        for one in conditions
-        if one.type.startswith(BUCKET_REACHABLE)
+        condition.type.removeprefix(BUCKET_REACHABLE): (condition.status, condition.reason)
+        for condition in conditions
+        if condition.type.startswith(BUCKET_REACHABLE)
     }
 
 
@@ -110,7 +110,10 @@ def test_moved_shoot_reports_its_present_bucket() -> None:
 @pytest.mark.soak
 def test_shoot_cut_from_bucket_is_unready_for_disaster() -> None:
     def is_unhealthy(shoot: Shoot) -> bool:
-        return any(one.type == CONTROL_PLANE_HEALTHY and one.status != "True" for one in shoot.status.conditions)
+        return any(
+            condition.type == CONTROL_PLANE_HEALTHY and condition.status != "True"
+            for condition in shoot.status.conditions
+        )
 
     async def story(user: GardenUser) -> None:
         await user.healthy("a")

@@ -62,7 +62,7 @@ def test_upgrade_goes_on_once_the_label_is_set_back(what: str) -> None:
         edited: list[str] = []
 
         async def happening(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
-            found = [one.name for one in (await env.client.list(resource, SYSTEM_NAMESPACE)).items]
+            found = [item.name for item in (await env.client.list(resource, SYSTEM_NAMESPACE)).items]
             is_worker = "-md-0" in prefix
             mine = [one for one in found if one.startswith(prefix) and ("-md-0" in one) == is_worker]
             if not edited and mine and ("-md-0" in node) == is_worker:
@@ -82,7 +82,7 @@ def test_upgrade_goes_on_once_the_label_is_set_back(what: str) -> None:
         if not status.ready or live.get(contract.CLUSTER_NAME_LABEL) == "other":
             told = f"label {contract.CLUSTER_NAME_LABEL} of {resource.kind} {SYSTEM_NAMESPACE}/{edited[0]}"
             if not status.ready:
-                assert any(told in one and 'set it to "garden"' in one for one in await messages(env))
+                assert any(told in message and 'set it to "garden"' in message for message in await messages(env))
             await label(env, resource, edited[0], "garden")
         await env.until_ready(seconds=4 * HOUR)
         assert await in_place.identities(env) == before

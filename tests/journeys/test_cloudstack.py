@@ -50,12 +50,12 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert await env.machine_names("harbor") == before
     assert await names(env.client, CloudStackMachineTemplate) == templates
     workload = await env.workload(HARBOR)
-    found = [one.raw for one in (await workload.list(SECRET)).items]
+    found = [item.raw for item in (await workload.list(SECRET)).items]
     assert not [raw for raw in found if b"canary" in raw or MAKER.encode() in raw]
 
 
 async def names(client: Client, kind: type[Any]) -> list[str]:
-    return [one.name for one in (await client.list(kind.resource)).items]
+    return [item.name for item in (await client.list(kind.resource)).items]
 
 
 async def delete(env: ManagedEnvironment) -> None:

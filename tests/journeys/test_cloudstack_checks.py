@@ -363,7 +363,7 @@ def test_machines_go_to_no_unchecked_zone() -> None:
         assert condition is not None
         assert "to be checked against CloudStack" in condition.message
         made = (await env.client.get(CloudStackCluster.resource, "harbor", SYSTEM_NAMESPACE)).decode(CloudStackCluster)
-        assert [one.name for one in made.spec.failure_domains] == ["az-1"]
+        assert [domain.name for domain in made.spec.failure_domains] == ["az-1"]
         await asyncio.sleep(4 * CALM)
         await env.until_ready(HARBOR)
 

@@ -50,7 +50,7 @@ def test_manifest_becomes_cluster_with_a_whole_life() -> None:
         cluster = await env.until_ready()
         assert await env.versions() == [KUBERNETES["1.36"]] * 2
         templates = await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
-        assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
+        assert {item.name for item in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
 
         await env.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
         await env.client.delete(Cluster.resource, "garden", NAMESPACE)
@@ -88,7 +88,7 @@ def test_new_worker_is_never_ahead_of_control_plane() -> None:
             if new is None or "-md-" not in new.name:
                 return
             machines = [found.decode(Machine) for found in env.capi_objects.of(Machine.resource).list()]
-            at = {one.spec.version for one in machines if "-md-" not in one.metadata.name}
+            at = {machine.spec.version for machine in machines if "-md-" not in machine.metadata.name}
             assert new.decode(Machine).spec.version <= min(at, default=KUBERNETES["1.35"]), (
                 f"{new.name} is ahead of {at}"
             )
@@ -147,7 +147,7 @@ def test_groups_come_go_and_lag_behind_control_plane() -> None:
         assert len(labelled) == 2
         await env.change(workerNodeGroupConfigurations=groups(1))
         await env.until_ready()
-        assert [one.name for one in (await env.client.list(MachineDeployment.resource)).items] == ["garden-md-0"]
+        assert [item.name for item in (await env.client.list(MachineDeployment.resource)).items] == ["garden-md-0"]
         assert len(await env.nodes()) == 2
         assert "garden-old-1" not in " ".join(await left(env))
 

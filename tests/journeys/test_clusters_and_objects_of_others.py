@@ -91,7 +91,9 @@ def test_cluster_goes_with_its_last_secret() -> None:
             await env.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
             await env.client.delete(Cluster.resource, "garden", NAMESPACE)
             waiting = "waiting for Secret garden-ca to be deleted"
-            await env.until(lambda cluster: any(waiting in one.message for one in cluster.status.conditions))
+            await env.until(
+                lambda cluster: any(waiting in condition.message for condition in cluster.status.conditions)
+            )
             held["metadata"]["finalizers"] = []
             await env.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
             async with asyncio.timeout(5):

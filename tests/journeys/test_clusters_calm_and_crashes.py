@@ -125,6 +125,6 @@ def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
             await env.until_ready()
             assert await env.versions() == [KUBERNETES["1.36"]] * 3
             templates = await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
-            assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
+            assert {item.name for item in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
 
     run(main, epoch=EPOCH, seed=1)

@@ -76,7 +76,9 @@ async def command(
 async def messages(env: ManagedEnvironment) -> dict[str, tuple[str, str, str]]:
     """Status, reason and message of the conditions."""
     found = (await env.client.get(Cluster.resource, VINEYARD.name, VINEYARD.namespace)).decode(Cluster)
-    return {one.type: (one.status, one.reason, one.message) for one in found.status.conditions}
+    return {
+        condition.type: (condition.status, condition.reason, condition.message) for condition in found.status.conditions
+    }
 
 
 async def paused_by(env: ManagedEnvironment) -> str:
@@ -311,7 +313,7 @@ def test_plan_is_carried_out_by_a_slow_command(seed: int) -> None:
             await command(env, trees, seconds=seconds)
             await asyncio.sleep(CALM)
             await env.until_ready(VINEYARD)
-            assert made.coming == {one.name: one.coming for one in preview.groups if one.coming}
+            assert made.coming == {group.name: group.coming for group in preview.groups if group.coming}
             assert made.going == {one.name: len(one.going) for one in preview.groups if one.going}
             assert await paused_by(env) == ""
         assert await warnings(env) == before

@@ -171,7 +171,7 @@ async def ask(env: ManagedEnvironment, kind: str, monkeypatch: pytest.MonkeyPatc
     ]
     assert previews[0].objects
     assert previews[2].refusals
-    planned = [plan_text.Planned(one) for one in previews]
+    planned = [plan_text.Planned(preview) for preview in previews]
     plan_text.write(planned)
     print(json.dumps(plan_text.facts(planned)), previews)
     await user.apply(Cluster.resource, changed[0], field_manager="kubectl", dry_run=True)

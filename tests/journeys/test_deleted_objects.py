@@ -81,7 +81,7 @@ async def lose_infrastructure(env: ManagedEnvironment) -> None:
 def test_recreated_infrastructure_has_same_endpoint(how: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         before = await endpoint(env)
-        nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
+        nodes = {item.name: item.metadata.uid for item in (await (await env.workload()).list(NODE)).items}
         kubeconfig = (await env.client.get(SECRET, "garden-kubeconfig", GARDEN.namespace)).tree["data"]
         await lose_infrastructure(env)
         if how == "drift is corrected":
@@ -106,7 +106,7 @@ def test_recreated_infrastructure_has_same_endpoint(how: str) -> None:
 @pytest.mark.soak
 def test_infrastructure_made_by_hand_loses_no_data() -> None:
     async def story(env: ManagedEnvironment) -> None:
-        nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
+        nodes = {item.name: item.metadata.uid for item in (await (await env.workload()).list(NODE)).items}
         await lose_infrastructure(env)
         metadata = {"name": GARDEN.name, "namespace": SYSTEM_NAMESPACE, "labels": names.labels(GARDEN)}
         await env.client.create(DockerCluster.resource, {"metadata": metadata, "spec": {}})

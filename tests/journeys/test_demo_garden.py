@@ -47,7 +47,7 @@ async def test_garden_serves_until_a_seed_loses_power(tmp_path: Path) -> None:
         client_of(kubeconfig, "east") as in_seed,
     ):
         assert Kubeconfig.load([kubeconfig]).current_context == "admin@garden"
-        assert [one.name for one in (await in_garden.list(Seed.resource)).items] == ["east"]
+        assert [item.name for item in (await in_garden.list(Seed.resource)).items] == ["east"]
         assert await in_seed.get(NAMESPACE, "default")
         assert "allowed: off or on, and one of the seeds east" in await run_command(garden, "off west\n")
         assert "has no power" in await run_command(garden, " off  east\n")

@@ -65,7 +65,7 @@ def test_shoot_survives_a_lost_seed_and_moves_back() -> None:
                 assert await machines(garden, "west") == made
         moves = (good, bad, back)
         assert len(made) == NODES
-        assert [(one.nodes_kept, one.pods_kept, one.secrets_kept) for one in moves] == [
+        assert [(move.nodes_kept, move.pods_kept, move.secrets_kept) for move in moves] == [
             (NODES, NODES, len(PERSISTED))
         ] * 3
         assert [(one.creates, one.deletes) for one in moves] == [(0, 0)] * 3

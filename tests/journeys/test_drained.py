@@ -126,9 +126,9 @@ def test_pods_move_ahead_and_keep_their_budget() -> None:
             nonlocal fewest
             while True:
                 pods = [
-                    one for one in (await workload.list(POD, "default")).items if not one.metadata.deletion_timestamp
+                    item for item in (await workload.list(POD, "default")).items if not item.metadata.deletion_timestamp
                 ]
-                ready = [one for one in pods if condition_list.is_true_in(one.tree.get("status"), "Ready")]
+                ready = [pod for pod in pods if condition_list.is_true_in(pod.tree.get("status"), "Ready")]
                 fewest = min(fewest, len(ready))
                 await asyncio.sleep(0.1)
 

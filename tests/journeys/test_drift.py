@@ -94,7 +94,7 @@ async def annotate(env: ManagedEnvironment, name: str, value: str | None) -> Non
 
 
 def said_of(cluster: Cluster) -> Condition:
-    return next(one for one in cluster.status.conditions if one.type == names.SYNCED)
+    return next(condition for condition in cluster.status.conditions if condition.type == names.SYNCED)
 
 
 async def until_said(env: ManagedEnvironment, *, status: str, text: str = "", seconds: float = 30) -> Condition:
@@ -102,8 +102,8 @@ async def until_said(env: ManagedEnvironment, *, status: str, text: str = "", se
 
     def is_said(cluster: Cluster) -> bool:
         return any(
-            one.type == names.SYNCED and one.status == status and text in one.message
-            for one in cluster.status.conditions
+            condition.type == names.SYNCED and condition.status == status and text in condition.message
+            for condition in cluster.status.conditions
         )
 
     return said_of(await env.until(is_said, seconds=seconds))
@@ -230,7 +230,7 @@ def test_patch_is_offered_and_applied_by_consent_alone() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         said = await until_said(env, status="True", text="patch short-lived-tokens is available")
         assert f"{metadata_keys.PATCHES_ANNOTATION}=short-lived-tokens" in said.message
-        before = {found.name for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+        before = {item.name for item in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
         flag = "service-account-extend-token-expiration"
         assert flag not in str((await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
         await annotate(env, metadata_keys.PATCHES_ANNOTATION, "short-lived-tokens")
@@ -250,7 +250,7 @@ def test_patch_is_offered_and_applied_by_consent_alone() -> None:
 def test_nothing_is_compared_without_layers() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         cluster = await env.until_ready()
-        assert names.SYNCED not in {one.type for one in cluster.status.conditions}
+        assert names.SYNCED not in {condition.type for condition in cluster.status.conditions}
         written = env.written()
         resource, name, patch, _ = EDITS[1]
         await edit(env, resource, name, patch)

@@ -53,7 +53,7 @@ async def plan(management: Management, manifest: str, folder: Path) -> tuple[int
 
 
 async def machines(management: Management) -> set[str]:
-    return {found.name for found in (await management.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    return {item.name for item in (await management.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
 
 
 @pytest.mark.demand(L56="nothing differs afterwards")
@@ -97,10 +97,12 @@ async def test_dry_run_warns_of_the_effects_of_a_change(
         now = await machines(management)
         assert not there & now
         assert len(now) == sum(group["coming"] for group in upgraded["machines"])
-        written = {(one["kind"], one["name"]) for one in upgraded["objects"] if one["action"] == "create"}
+        written = {
+            (object_["kind"], object_["name"]) for object_ in upgraded["objects"] if object_["action"] == "create"
+        }
         templates = await kubectl("get", "dockermachinetemplates", "-n", SYSTEM_NAMESPACE, "-o", "yaml")
         assert {
-            ("DockerMachineTemplate", one["metadata"]["name"]) for one in yaml.safe_load(templates)["items"]
+            ("DockerMachineTemplate", item["metadata"]["name"]) for item in yaml.safe_load(templates)["items"]
         } == written
 
 

@@ -125,7 +125,9 @@ def test_invalid_cluster_says_so_until_it_is_valid() -> None:
             status = await status_after(1.35)
             assert (status["failureReason"], status["phase"], status["ready"]) == ("ClusterInvalid", "Failed", False)
             assert "kubernetesVersion" in status["failureMessage"]
-            assert [one["reason"] for one in status["conditions"] if one["type"] == "Ready"] == ["ClusterInvalid"]
+            assert [condition["reason"] for condition in status["conditions"] if condition["type"] == "Ready"] == [
+                "ClusterInvalid"
+            ]
             status = await status_after("1.35")
             assert (status.get("failureReason"), status["phase"], status["ready"]) == (None, "Running", True)
 

@@ -86,4 +86,4 @@ async def until_machines(world: World, number: int) -> list[str]:
 
 
 def written(world: World) -> list[AnyCall]:
-    return [one.call for one in world.cloud.log.writes() if one.refusal is None]
+    return [write.call for write in world.cloud.log.writes() if write.refusal is None]

@@ -38,12 +38,12 @@ THREE = {"count": 3}
 
 async def members(env: ManagedEnvironment) -> set[str]:
     found = await env.client.list(Machine.resource, SYSTEM, labels=external_etcd.MACHINE_LABEL)
-    return {one.name for one in found.items}
+    return {item.name for item in found.items}
 
 
 async def control_plane_machines(env: ManagedEnvironment) -> set[str]:
     found = await env.client.list(Machine.resource, SYSTEM, labels=CONTROL_PLANE_LABEL)
-    return {one.name for one in found.items}
+    return {item.name for item in found.items}
 
 
 async def etcd(env: ManagedEnvironment) -> EtcdadmCluster:
@@ -55,7 +55,7 @@ async def control_plane(env: ManagedEnvironment) -> KubeadmControlPlane:
 
 
 def reason(cluster: Cluster, type_: str) -> str:
-    return next(one.reason for one in cluster.status.conditions if one.type == type_)
+    return next(condition.reason for condition in cluster.status.conditions if condition.type == type_)
 
 
 @pytest.mark.soak
@@ -101,7 +101,7 @@ def test_new_etcd_precedes_a_new_control_plane() -> None:
         assert external_etcd.UPGRADING not in (await etcd(env)).metadata.annotations
         await asyncio.sleep(CALM)
         templates = await env.client.list(env.providers["DockerDatacenterConfig"].infrastructure.machine_template)
-        assert [one.name for one in templates.items if "etcd" in one.name] == ["garden-etcd-2"]
+        assert [item.name for item in templates.items if "etcd" in item.name] == ["garden-etcd-2"]
 
     journey(tell)
 
@@ -149,7 +149,7 @@ def test_plan_tells_that_etcd_replaces_control_planes() -> None:
         manifest = [(await env.client.get(Cluster.resource, *reversed(GARDEN))).tree]
         manifest[0]["spec"]["externalEtcdConfiguration"] = {"count": 5}
         preview = await env.preview(GARDEN, manifest)
-        control_plane_group = next(one for one in preview.groups if one.name == "")
+        control_plane_group = next(group for group in preview.groups if group.name == "")
         assert {one.name for one in control_plane_group.replaced} == machines
         assert "endpoints" in str(control_plane_group.replaced)
         await env.change(externalEtcdConfiguration={"count": 5})

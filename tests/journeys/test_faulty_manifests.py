@@ -54,7 +54,7 @@ def there(provider: str, env: LocalEnvironment) -> Iterator[str]:
 
 
 def test_upgrade_reports_all_faults_at_once(there: str, env: LocalEnvironment) -> None:
-    chosen = [one for one in faults(there) if one[3] not in FIXED]
+    chosen = [fault for fault in faults(there) if fault[3] not in FIXED]
     check(there, chosen, lambda text: errors_of(env.apply(text, "upgrade", "--move-release")))
 
 

@@ -31,7 +31,10 @@ EKSA = "apis/anywhere.eks.amazonaws.com/v1alpha1"
 
 
 def aggregated(*versions: str) -> str:
-    return ",".join(f"{JSON};g=apidiscovery.k8s.io;v={one};as=APIGroupDiscoveryList" for one in versions) + f",{JSON}"
+    return (
+        ",".join(f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in versions)
+        + f",{JSON}"
+    )
 
 
 def table(version: str) -> str:

@@ -77,7 +77,7 @@ async def settled(
 
 
 async def are_whole(world: World) -> bool:
-    found = [one.decode(Shoot) for one in (await world.client.list(Shoot.resource)).items]
+    found = [item.decode(Shoot) for item in (await world.client.list(Shoot.resource)).items]
     return all(is_whole(one, one.spec.seed_name or "") for one in found)
 
 

@@ -97,7 +97,7 @@ def test_seed_deleted_past_admission_loses_no_etcd(
         await world.patch({"metadata": {"annotations": {"gardener.cloud/operation": "reconcile"}}})
         await asyncio.sleep(60)
         assert (await main(Etcd.resource, "etcd-main", "shoot--dev--apple")).tree["spec"] == before
-        said = {one.type: one for one in (await world.shoot()).status.conditions}[READY_FOR_DISASTER]
+        said = {condition.type: condition for condition in (await world.shoot()).status.conditions}[READY_FOR_DISASTER]
         assert (said.status, said.reason) == ("False", "SeedMissing")
         assert said.message.startswith("there is no Seed a any more")
         espalier = GardenCommands(world.client, monkeypatch, capsys)
@@ -227,7 +227,7 @@ def test_wrong_state_is_reported_until_corrected() -> None:
 async def replaced_states(user: GardenUser, states: dict[str, Any]) -> dict[str, Any]:
     """Write states of extensions into the ShootState by hand, by kind; gives those that it had."""
     tree = (await user.client.get(ShootState.resource, "apple", NAMESPACE)).tree
-    before = {one["kind"]: one["state"] for one in tree["extensions"]}
+    before = {extension["kind"]: extension["state"] for extension in tree["extensions"]}
     for one in tree["extensions"]:
         one["state"] = states.get(one["kind"], one["state"])
     await user.client.replace(ShootState.resource, tree)
@@ -295,7 +295,7 @@ MOMENTS = (
     Moment("its network is gone", lambda garden, _: not garden.cloud.inventory.all("Network")),
     Moment(
         "its backups are being deleted",
-        lambda _, entries: any(one.metadata.deletion_timestamp for one in entries),
+        lambda _, entries: any(entry.metadata.deletion_timestamp for entry in entries),
         lambda garden: garden.seeds["a"].links.bucket.cut(),
     ),
     Moment("its backups are gone", lambda _, entries: not entries, keeps_network),

@@ -249,7 +249,7 @@ def all_edits() -> Iterator[Edit]:
         yield from (Edit(target, "", field, value) for field, values in fields.items() for value in values)
 
 
-EDITS = {str(one): one for one in all_edits()}
+EDITS = {str(edit): edit for edit in all_edits()}
 VARIANTS = [(what, moment) for what in EDITS for moment in MOMENTS]
 ALWAYS: list[tuple[str, Moment]] = [
     (f'Etcd {of_gardenlet.INITIATED_AT} "2026-01-01T00:01:00"', "moving"),
@@ -267,7 +267,7 @@ def test_sweep_has_every_annotation_and_status_field() -> None:
     assert {key for key, _, _ in ANNOTATIONS} == {key for key, _ in pages.metadata_of_shoots()[0]} - UNREAD
     for _, kind, fields in STATUSES:
         status = next(one for one in msgspec.structs.fields(kind) if one.name == "status").type
-        assert set(fields) == {one.encode_name for one in msgspec.structs.fields(status)}
+        assert set(fields) == {field.encode_name for field in msgspec.structs.fields(status)}
 
 
 async def applied(world: World, edit: Edit) -> list[tuple[Client, Object, Any]]:

@@ -258,7 +258,7 @@ def test_tenant_gets_and_reads_no_hardware_of_others() -> None:
         assert "type=worker: 1 Hardware is needed; found 0 used by this cluster, 0 free, 1 used by others" in message
 
         # Reserved for somebody else, and broken: a number is all that is told.
-        (spare,) = [one for one in hardware.pieces("worker", 1, first=2) if one["kind"] == "Hardware"]
+        (spare,) = [piece for piece in hardware.pieces("worker", 1, first=2) if piece["kind"] == "Hardware"]
         spare["metadata"]["annotations"] = {NAMESPACES: "team-c, team-d"}
         await hardware.put(env.client, [spare])
         await asyncio.sleep(CALM)
@@ -326,6 +326,6 @@ def test_settled_cluster_writes_nothing_despite_faults() -> None:
         await env.client.patch(resource, "forge", NAMESPACE, patch=lie, type=PatchType.MERGE, subresource="status")
         await asyncio.sleep(CALM)
         found = (await env.client.get(resource, "forge", NAMESPACE)).decode(TinkerbellMachineConfig).status
-        assert (found.spec_valid, [one.name for one in found.clusters]) == (False, ["forge"])
+        assert (found.spec_valid, [cluster.name for cluster in found.clusters]) == (False, ["forge"])
 
     tell(story, hardware.rack())

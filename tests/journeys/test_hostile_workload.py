@@ -107,11 +107,15 @@ async def test_workload_clusters_can_not_harm_the_manager(attack: str) -> None:
     ):
 
         def says_why(cluster: Cluster) -> bool:
-            return any(one.type == names.READY and said in one.message for one in cluster.status.conditions)
+            return any(
+                condition.type == names.READY and said in condition.message for condition in cluster.status.conditions
+            )
 
         await env.apply(name=HOSTILE.name)
         cluster = await env.until(says_why, HOSTILE, seconds=60)
-        assert all(len(one.message) < 32 * 1024 for one in cluster.status.conditions), "what a condition takes"
+        assert all(len(condition.message) < 32 * 1024 for condition in cluster.status.conditions), (
+            "what a condition takes"
+        )
         spreads = False
         await env.apply(name=QUICK.name)
         await env.until_ready(QUICK)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.embedded
 def test_cluster_without_spare_hardware_is_upgraded() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        sets = [one.metadata.uid for one in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]
+        sets = [item.metadata.uid for item in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]
         added: list[str] = []
         stop = env.capi_objects.of(Machine.resource).subscribe(
             lambda old, new, first: added.append(str(new)) if old is None and not first else None
@@ -80,8 +80,8 @@ def test_objects_of_cluster_api_tell_what_was_reached() -> None:
         group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree["spec"]
         worker_template = group["template"]["spec"]["infrastructureRef"]["name"]
         cloned_from = {
-            one.metadata.annotations["cluster.x-k8s.io/cloned-from-name"]
-            for one in (await env.client.list(DockerMachine.resource, SYSTEM_NAMESPACE)).items
+            item.metadata.annotations["cluster.x-k8s.io/cloned-from-name"]
+            for item in (await env.client.list(DockerMachine.resource, SYSTEM_NAMESPACE)).items
         }
         assert cloned_from == {template, worker_template}
         kept = {one.name for one in (await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)).items}
@@ -95,7 +95,7 @@ def test_objects_of_cluster_api_tell_what_was_reached() -> None:
 @pytest.mark.demand("U15", "U16", "U17", "U30", "U33", "U39", U74="one node after the other")
 def test_control_plane_nodes_precede_workers_singly() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         workers = {one.name for one in await machines(env, control_plane=False)}
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
@@ -137,14 +137,14 @@ def test_failing_node_stops_sequence_until_repaired() -> None:
         cluster = await env.until(
             lambda cluster: any("etcd is not well" in one.message for one in cluster.status.conditions)
         )
-        told = {one.type: one for one in cluster.status.conditions}
+        told = {condition.type: condition for condition in cluster.status.conditions}
         assert told["ControlPlaneReady"].status == "False"
         assert told["ControlPlaneReady"].reason == "InPlaceUpgradeFailed"
         assert f"1 of 3 nodes are upgraded; Machine {planes[1].name}" in told["ControlPlaneReady"].message
         upgrade = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
         assert "step kubeadm-upgrader failed" in ready(upgrade.tree)["message"]
         assert (upgrade.tree["status"]["upgraded"], upgrade.tree["status"]["requireUpgrade"]) == (1, 2)
-        versions = [one.tree["spec"]["version"] for one in await machines(env, control_plane=True)]
+        versions = [machine.tree["spec"]["version"] for machine in await machines(env, control_plane=True)]
         assert versions == [NEW, "v1.35.4-eks-1-35-1", "v1.35.4-eks-1-35-1"]
         assert not [node for node, _ in upgraders.ran if node == planes[2].name]
         upgraders.failing.clear()
@@ -175,7 +175,10 @@ def test_no_drain_where_the_other_nodes_are_full() -> None:
     """Two workers with 4 CPUs each: what runs on the first has no room on the second."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        client, (first, second) = reach(env).client, [one.name for one in await machines(env, control_plane=False)]
+        client, (first, second) = (
+            reach(env).client,
+            [machine.name for machine in await machines(env, control_plane=False)],
+        )
         maker = await client.create(CONFIG_MAP, {"metadata": {"name": "maker", "namespace": "default"}})
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "maker", "uid": maker.metadata.uid}
         for node, name, cpu in ((first, "web-1", "2"), (second, "web-2", "3")):
@@ -198,7 +201,7 @@ def test_no_drain_where_nothing_can_move() -> None:
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
         assert await env.versions() == [NEW] * 2
-        planes = {one.name for one in await machines(env, control_plane=True)}
+        planes = {machine.name for machine in await machines(env, control_plane=True)}
         drained = {node for node, container in upgraders.ran if container == "drainer"}
         assert drained == planes, "the only worker has nowhere to send its pods"
         nodes = (await reach(env).client.list(NODE)).items

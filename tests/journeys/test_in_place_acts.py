@@ -225,7 +225,9 @@ def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) ->
             return await is_upgraded(env, watcher)
         advice = f"set {NEW} again"
         found = await env.until(
-            lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),
+            lambda one: (
+                bool(one.status.ready) or any(advice in condition.message for condition in one.status.conditions)
+            ),
             seconds=HOURS,
         )
         if not found.status.ready:
@@ -346,7 +348,11 @@ def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> Non
             if found.status.ready:
                 return await is_upgraded(env, watcher)
             upgrade = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
-            said = next(one["message"] for one in upgrade.tree["status"]["conditions"] if advice in one["message"])
+            said = next(
+                condition["message"]
+                for condition in upgrade.tree["status"]["conditions"]
+                if advice in condition["message"]
+            )
             await env.client.delete(NodeUpgrade.resource, said.split()[1], SYSTEM_NAMESPACE)
             await asyncio.sleep(CALM)
 

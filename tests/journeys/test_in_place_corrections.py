@@ -190,7 +190,7 @@ async def rights(env: ManagedEnvironment) -> list[str]:
     client = in_place.reach(env).client
     kinds = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT)
     found = [await client.list(kind, labels="eks-d-upgrader") for kind in kinds]
-    return [f"{one.kind} {one.name}" for listed in found for one in listed.items]
+    return [f"{item.kind} {item.name}" for listed in found for item in listed.items]
 
 
 class Refused(Interceptor):

@@ -46,7 +46,7 @@ def creation(
 def test_version_changed_in_creation_follows_in_place(seconds: float, control_planes: int) -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(seconds)
-        before = {one.name for one in await machines(env)}
+        before = {machine.name for machine in await machines(env)}
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
         assert await env.versions() == [NEW] * (control_planes + 1)
@@ -62,7 +62,7 @@ def test_cluster_tells_that_its_new_version_waits() -> None:
         await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(0.1)
         found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster)
-        said = {one.type: one.message for one in found.status.conditions}
+        said = {condition.type: condition.message for condition in found.status.conditions}
         assert f"Kubernetes {NEW} follows" in said["ControlPlaneReady"]
         assert f"Kubernetes {NEW} follows" in said["Ready"]
         assert await marks(env) == []

@@ -105,8 +105,8 @@ def test_annotation_of_the_other_way_begins_nothing(resource: Resource) -> None:
         assert made == []
         found = await env.client.get(resource, owner.name, SYSTEM_NAMESPACE)
         assert name not in found.metadata.annotations
-        events = [one.tree for one in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
-        (said,) = [one["message"] for one in events if one["reason"] == "MarkIgnored"]
+        events = [item.tree for item in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
+        (said,) = [event["message"] for event in events if event["reason"] == "MarkIgnored"]
         assert said.startswith(f"removing annotation {name}: ")
 
     journey(story)
@@ -142,7 +142,9 @@ def test_nothing_is_asked_before_the_hooks_are_known() -> None:
             lambda one: any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in one.status.conditions)
         )
         (said,) = {
-            one.message for one in cluster.status.conditions if one.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
+            condition.message
+            for condition in cluster.status.conditions
+            if condition.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
         }
         assert "--feature-gates=RuntimeSDK=true,InPlaceUpdates=true" in said
         await asyncio.sleep(60)
@@ -165,7 +167,11 @@ def test_control_plane_of_one_is_refused_with_advice() -> None:
         cluster = await env.until(
             lambda one: any(c.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS for c in one.status.conditions)
         )
-        (said,) = {one.message for one in cluster.status.conditions if one.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS}
+        (said,) = {
+            condition.message
+            for condition in cluster.status.conditions
+            if condition.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS
+        }
         assert "run the manager with --in-place annotations" in said
         await asyncio.sleep(60)
         assert await identities(env) == before
@@ -238,5 +244,5 @@ def test_killed_manager_is_succeeded_with_hooks(share: int) -> None:
 
 async def steps_done(env: ManagedEnvironment) -> set[str]:
     """Containers of the steps that NodeUpgrades tell to be done."""
-    found = [one.decode(NodeUpgrade) for one in (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items]
+    found = [item.decode(NodeUpgrade) for item in (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items]
     return {step.container for one in found for step in STEPS if step.condition in progress.done(one.status.conditions)}

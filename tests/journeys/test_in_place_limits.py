@@ -193,7 +193,7 @@ def test_a_change_that_falls_back_is_never_paused() -> None:
 @pytest.mark.demand("U26", "U53", "U71")
 def test_fallback_replaces_machines_for_such_a_change() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        before = {one.name for one in await machines(env)}
+        before = {machine.name for machine in await machines(env)}
         changed = control_plane(FALLS_BACK, labels={"tier": "front"})
         await env.change(
             kubernetesVersion="1.36", controlPlaneConfiguration=changed, workerNodeGroupConfigurations=group(FALLS_BACK)
@@ -237,7 +237,7 @@ def test_worker_replaced_meanwhile_is_upgraded() -> None:
         await env.client.delete(Machine.resource, first.name, SYSTEM_NAMESPACE)
         await env.until_ready()
         assert await env.versions() == [NEW] * 3
-        left = {one.name for one in await machines(env, control_plane=False)}
+        left = {machine.name for machine in await machines(env, control_plane=False)}
         assert first.name not in left
         assert second.name in left
         assert await marks(env) == []
@@ -310,7 +310,7 @@ async def hold_drain(env: ManagedEnvironment, node: str, note: str | None) -> No
 @pytest.mark.soak
 def test_paused_cluster_is_paused_before_its_next_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")
         resource, name = ControlPlaneUpgrade.resource, "garden-cp-upgrade"

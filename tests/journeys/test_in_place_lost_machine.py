@@ -56,7 +56,7 @@ async def arrives(env: ManagedEnvironment, *, lost: str, survivors: dict[str, st
 def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], step] = "the disk is broken"
         await env.change(kubernetesVersion="1.36")
         await until_so(env, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
@@ -70,7 +70,7 @@ def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
 def test_deleted_machine_is_replaced_before_the_next() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         told = []
 
         async def delete(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
@@ -127,7 +127,7 @@ def test_lost_machine_leads_to_replacement_of_the_rest() -> None:
     """The pause that came back for the upgrade goes with it."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], "components-copier"] = "the disk is broken"
         await env.change(kubernetesVersion="1.36")
         await until_so(env, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
@@ -147,7 +147,7 @@ def test_lost_machine_leads_to_replacement_of_the_rest() -> None:
 @pytest.mark.soak
 def test_machine_lost_just_before_is_replaced_first() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         await env.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
         await env.change(kubernetesVersion="1.36")
         await env.until_ready(seconds=7200)
@@ -161,7 +161,7 @@ def test_machine_lost_just_before_is_replaced_first() -> None:
 def test_dead_node_is_replaced_and_the_upgrade_goes_on() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
 
         async def die(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (planes[0], "done", Moment.ENDED):
@@ -178,7 +178,7 @@ def test_dead_node_is_replaced_and_the_upgrade_goes_on() -> None:
 @pytest.mark.soak
 def test_shrinking_control_plane_is_upgraded_first() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
 
         async def scale(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
@@ -219,7 +219,7 @@ def test_machine_added_without_pause_is_reported() -> None:
 def test_growing_groups_are_upgraded_first() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
 
         async def scale(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
@@ -243,14 +243,14 @@ def test_growing_groups_are_upgraded_first() -> None:
 @pytest.mark.soak
 def test_next_worker_waits_for_a_deleted_one() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        workers = [one.name for one in await machines(env, control_plane=False)]
+        workers = [machine.name for machine in await machines(env, control_plane=False)]
         begun: list[bool] = []
 
         async def delete(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (workers[0], "kubeadm-upgrader", Moment.RUNS):
                 await env.client.delete(Machine.resource, workers[0], SYSTEM_NAMESPACE)
             if (node, container, moment) == (workers[1], "components-copier", Moment.RUNS):
-                begun.append(all(one.decode(Machine).status.node_ref for one in await machines(env)))
+                begun.append(all(machine.decode(Machine).status.node_ref for machine in await machines(env)))
 
         upgraders.happening = delete
         await env.change(kubernetesVersion="1.36")

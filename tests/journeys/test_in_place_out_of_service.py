@@ -60,7 +60,7 @@ def test_unready_nodes_count_as_unavailable() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         group = {"name": "md-0", "count": 3, "upgradeRolloutStrategy": many}
         last = (await in_place.machines(env, control_plane=False))[-1].name
-        others = {one.name for one in await in_place.machines(env)} - {last}
+        others = {machine.name for machine in await in_place.machines(env)} - {last}
         await say_ready(env, in_place.reach(env), last, "Unknown")
         await env.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[group])
         await env.until(lambda one: "2 of 3 nodes are upgraded" in told(one))
@@ -152,7 +152,7 @@ def test_manager_without_workload_keeps_report() -> None:
         said = f"step 4 of 8 on node {node}: {state}; {UNREACHABLE}"
         await told_everywhere(env, node, said)
         found = await env.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
-        done = [one["type"] for one in found.tree["status"]["conditions"] if one["status"] == "True"]
+        done = [condition["type"] for condition in found.tree["status"]["conditions"] if condition["status"] == "True"]
         assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "Accepted"]
         far.mend()
         await finish(env, watcher)
@@ -175,7 +175,7 @@ def test_deleted_static_pods_hold_nothing_up() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
         workload = in_place.reach(env)
-        found = [one for one in (await workload.client.list(POD, "kube-system")).items if "etcd-" in one.name]
+        found = [item for item in (await workload.client.list(POD, "kube-system")).items if "etcd-" in item.name]
         await env.change(kubernetesVersion="1.36")
         for pod in found:
             await workload.client.delete(POD, pod.name, pod.namespace)

@@ -171,7 +171,7 @@ async def test_flags_and_audit_policy_are_in_force_on_nodes(tmp_path: Path) -> N
 async def config_hashes(env: ManagedEnvironment) -> dict[str, str]:
     """The config hash from which the kubelet started each static pod."""
     pods = (await reach(env).client.list(POD, "kube-system", labels="tier=control-plane")).items
-    return {one.metadata.labels["component"]: one.metadata.annotations.get(HASH, "") for one in pods}
+    return {pod.metadata.labels["component"]: pod.metadata.annotations.get(HASH, "") for pod in pods}
 
 
 @pytest.mark.demand("U56", "U58", "U61", "U62")
@@ -268,7 +268,7 @@ async def system_images(env: ManagedEnvironment) -> dict[str, str]:
     """Tags of the images of the system's containers."""
     pods = (await reach(env).client.list(POD, "kube-system")).items
     containers = [pod.tree["spec"]["containers"][0] for pod in pods]
-    return {one["name"]: one["image"].rpartition(":")[2] for one in containers}
+    return {container["name"]: container["image"].rpartition(":")[2] for container in containers}
 
 
 async def log(env: ManagedEnvironment, pod: Object, container: str) -> str:

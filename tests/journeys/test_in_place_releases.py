@@ -46,7 +46,9 @@ async def settled(env: ManagedEnvironment, before: dict[str, str]) -> None:
     assert plane.tree["status"]["upToDateReplicas"] == plane.tree["spec"]["replicas"]
     assert len((await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items) == 1
     secrets = (await reach(env).client.list(SECRET, "eksa-system")).items
-    assert not [one.name for one in secrets if "node-upgrader" in one.name], "what pods brought goes with their rights"
+    assert not [secret.name for secret in secrets if "node-upgrader" in secret.name], (
+        "what pods brought goes with their rights"
+    )
 
 
 async def kubeadm_config(env: ManagedEnvironment) -> Any:
@@ -60,7 +62,7 @@ async def kubeadm_config(env: ManagedEnvironment) -> Any:
 def test_releases_of_this_build_upgrade_in_sequence(control_planes: int, workers: int) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
 
         await env.change(eksaVersion="v0.25.1")
         await settled(env, before)
@@ -73,7 +75,7 @@ def test_releases_of_this_build_upgrade_in_sequence(control_planes: int, workers
         await settled(env, before)
         for plane in planes:
             assert TOKENS in upgraders.static_pods[plane]["kube-apiserver"].flags
-        told = {tuple(arg["name"] for arg in one["kubeletArgs"]) for one in upgraders.changes.values()}
+        told = {tuple(arg["name"] for arg in change["kubeletArgs"]) for change in upgraders.changes.values()}
         assert (told, len(upgraders.changes)) == ({("cgroup-driver", "fail-cgroupv1")}, control_planes + workers)
         assert (await kubeadm_config(env))["apiServer"]["certSANs"], "what nobody asked to change stays"
 
@@ -120,7 +122,7 @@ def test_kubelet_settings_reach_workers_and_machines() -> None:
         upgraders.changes.clear()
         await env.change(workerNodeGroupConfigurations=[group])
         await settled(env, before)
-        assert {tuple(one["removedFiles"]) for one in upgraders.changes.values()} == {
+        assert {tuple(change["removedFiles"]) for change in upgraders.changes.values()} == {
             ("/etc/kubernetes/patches/kubeletconfiguration0+strategic.yaml",)
         }
 
@@ -175,7 +177,7 @@ def test_machine_without_kubeadm_config_is_named(is_worker: bool) -> None:
         await env.change(**change)
         sentence = f"KubeadmConfig {machine} of Machine {machine} does not exist"
         assert sentence in planned.stops
-        found = await env.until(lambda one: any(sentence in said.message for said in one.status.conditions))
+        found = await env.until(lambda one: any(sentence in condition.message for condition in one.status.conditions))
         assert not found.status.ready
         assert upgraders.changes == {}
         await env.client.delete(Machine.resource, machine, SYSTEM_NAMESPACE)

@@ -134,7 +134,7 @@ def test_cut_off_cluster_is_reached_again_at_any_step(machines: tuple[int, int],
 @pytest.mark.parametrize(("machines", "step"), SAMPLE)
 def test_killed_program_is_reported_and_tried_again(machines: tuple[int, int], step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
-        left = [one.name for one in await in_place.machines(env)]
+        left = [machine.name for machine in await in_place.machines(env)]
         upgraders.failing = {(node, step): "killed" for node in left}
         await env.change(kubernetesVersion="1.36")
         while left:

@@ -131,7 +131,7 @@ async def breaks_off(env: ManagedEnvironment, upgraders: Upgraders, step: str, a
 
 
 def paths(changes: Tree) -> set[str]:
-    return {one["path"] for one in changes.get("files", ())} | set(changes.get("removedFiles", ()))
+    return {file["path"] for file in changes.get("files", ())} | set(changes.get("removedFiles", ()))
 
 
 @pytest.mark.soak
@@ -157,8 +157,8 @@ def test_reverted_flags_and_files_leave_the_node(step: str, *, is_deleted: bool)
         assert await identities(env) == was
         assert "--v=5" not in upgraders.static_pods[plane]["kube-apiserver"].flags
         assert paths(upgraders.changes[plane]) == paths(brought)
-        events = [one.tree for one in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
-        (said,) = [one["message"] for one in events if one["reason"] == "UpgradeBrokenOff"]
+        events = [item.tree for item in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
+        (said,) = [event["message"] for event in events if event["reason"] == "UpgradeBrokenOff"]
         assert said.endswith("delete the Machine to have it replaced")
 
     journey(story)
@@ -239,7 +239,7 @@ def test_upgrade_is_reverted_while_first_node_starts() -> None:
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         await say_ready(env, reach(env), planes[2], "Unknown")
         await env.change(kubernetesVersion="1.36")
         await is_told(env, f"{planes[2]} is not ready")
@@ -259,12 +259,14 @@ def test_upgrade_is_reverted_while_first_node_starts() -> None:
 def test_upgrade_waiting_for_a_node_is_reverted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         await say_ready(env, reach(env), planes[2], "Unknown")
         await env.change(kubernetesVersion="1.36")
         await is_told(env, f"{planes[2]} is not ready")
         await env.change(kubernetesVersion="1.35")
-        await env.until(lambda cluster: not any("in place" in one.message for one in cluster.status.conditions))
+        await env.until(
+            lambda cluster: not any("in place" in condition.message for condition in cluster.status.conditions)
+        )
         await say_ready(env, reach(env), planes[2], "True")
         await goes_back(env, before)
         assert upgraders.ran == []

@@ -52,7 +52,7 @@ async def completed(env: ManagedEnvironment, name: str) -> None:
 @pytest.mark.soak
 def test_three_node_upgrades_by_hand_run_in_sequence() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         await asyncio.gather(*(env.client.create(NodeUpgrade.resource, node_upgrade(name)) for name in planes))
         why = "one node of a control plane is upgraded at a time"
         await until_so(env, NodeUpgrade.resource, f"hand-{planes[2]}", lambda one: why in ready(one)["message"])
@@ -96,7 +96,7 @@ async def says(env: ManagedEnvironment, name: str, reason: str) -> str:
 @pytest.mark.soak
 def test_three_upgrades_touch_nodes_one_by_one() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         data = await held(env)
         bodies = [upgrade(f"hand-{name}", [{"name": name}], data) for name in planes]
         await asyncio.gather(*(env.client.create(ControlPlaneUpgrade.resource, body) for body in bodies))
@@ -118,7 +118,7 @@ def test_three_upgrades_touch_nodes_one_by_one() -> None:
 @pytest.mark.soak
 def test_node_upgrade_by_hand_waits_for_other_members() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         await say_ready(env, reach(env), planes[2], "False")
         await env.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
         assert f"{planes[2]} is not ready" in await told(env, f"hand-{planes[0]}", "ControlPlaneUnhealthy")
@@ -132,7 +132,7 @@ def test_node_upgrade_by_hand_waits_for_other_members() -> None:
 @pytest.mark.soak
 def test_deleted_holder_of_a_claim_makes_way() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], "components-copier"] = "the disk is full"
         await env.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
         await told(env, f"hand-{planes[0]}", "CopyingComponentsFailed")
@@ -304,8 +304,8 @@ def test_upgrade_under_the_managers_name_is_named() -> None:
         name = f"ControlPlaneUpgrade {SYSTEM_NAMESPACE}/garden-cp-upgrade"
         await env.until(
             lambda one: any(
-                name in said.message and "delete ControlPlaneUpgrade garden-cp-upgrade" in said.message
-                for said in one.status.conditions
+                name in condition.message and "delete ControlPlaneUpgrade garden-cp-upgrade" in condition.message
+                for condition in one.status.conditions
             )
         )
         await env.client.delete(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
@@ -338,7 +338,7 @@ def test_seized_and_deleted_upgrade_is_made_anew() -> None:
 @pytest.mark.soak
 def test_removed_claim_upgrades_no_second_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")
         await told(env, f"{planes[0]}-node-upgrader", "UpgradingKubeadm")

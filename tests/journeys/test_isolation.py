@@ -138,7 +138,7 @@ def test_later_manager_writes_statuses_only(many: Steady) -> None:
     """On two releases; and it says of each cluster that it is as its own release renders it."""
 
     async def then(env: ManagedEnvironment) -> None:
-        steady = [found for found in env.clusters.list() if found.name != "laptop"]
+        steady = [cluster for cluster in env.clusters.list() if cluster.name != "laptop"]
         assert len(steady) == many.count
         assert all(map(is_synced, steady))
         await scaling_replaces_no_machine(env)
@@ -251,7 +251,7 @@ def test_edited_status_is_corrected_alone(
 
 
 def _without_times(status: Tree) -> Tree:
-    return status | {"conditions": [one | {"lastTransitionTime": ""} for one in status["conditions"]]}
+    return status | {"conditions": [condition | {"lastTransitionTime": ""} for condition in status["conditions"]]}
 
 
 @pytest.mark.soak
@@ -284,7 +284,9 @@ def test_restore_without_managed_fields_is_drift() -> None:
 
 def synced(cluster: Cluster) -> dict[str, str]:
     """The message about drift, by the status of condition Synced; empty before there is one."""
-    return {one.status: one.message for one in cluster.status.conditions if one.type == names.SYNCED}
+    return {
+        condition.status: condition.message for condition in cluster.status.conditions if condition.type == names.SYNCED
+    }
 
 
 @pytest.mark.soak
@@ -305,7 +307,7 @@ def test_cluster_restored_without_objects_is_recreated(*, is_changed: bool) -> N
             await env.client.create(DockerDatacenterConfig.resource, datacenter)
             await env.client.create(Cluster.resource, anew(tree, {}))
             cluster = await env.until(lambda cluster: bool(cluster.status.conditions))
-            ready = next(one for one in cluster.status.conditions if one.type == "Ready")
+            ready = next(condition for condition in cluster.status.conditions if condition.type == "Ready")
             assert (ready.status, ready.reason) == ("False", "ClusterAPIObjectsMissing")
             assert cluster.status.observed_generation == NEVER_OBSERVED
             assert (await env.client.list(KubeadmControlPlane.resource)).items == []
@@ -329,7 +331,7 @@ def test_objects_deleted_in_change_are_reported() -> None:
             await env.client.delete(capi.Cluster.resource, "garden", SYSTEM_NAMESPACE)
             await asyncio.sleep(CALM)
             found = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
-            ready = next(one for one in found.status.conditions if one.type == "Ready")
+            ready = next(condition for condition in found.status.conditions if condition.type == "Ready")
             assert (ready.status, ready.reason) == ("False", "ClusterAPIObjectsMissing")
             assert (await env.client.list(Machine.resource)).items == []
             await annotate(env, None)

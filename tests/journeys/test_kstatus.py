@@ -73,7 +73,7 @@ def test_pause_holds_change_in_progress_and_no_other() -> None:
         await asyncio.sleep(CALM)
         assert verdicts == [CURRENT, IN_PROGRESS]
         found = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
-        assert [one.reason for one in found.status.conditions if one.type == "Stalled"] == ["Paused"]
+        assert [condition.reason for condition in found.status.conditions if condition.type == "Stalled"] == ["Paused"]
 
     journey(story)
 

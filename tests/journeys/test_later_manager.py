@@ -36,7 +36,7 @@ OF_THE_MANAGER = ("events", "validatingwebhookconfigurations", "mutatingwebhookc
 
 
 async def machines(client: Client) -> set[str]:
-    return {found.metadata.uid for found in (await client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    return {item.metadata.uid for item in (await client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
 
 
 @pytest.mark.demand("L6", "I1", "I28")
@@ -66,7 +66,7 @@ async def test_later_manager_writes_statuses_only(control_plane: ControlPlane, t
         }
         assert set(Counter(one.target.name for one in written).values()) == {1}
         assert await machines(management.client) == before
-        steady = [found for found in clusters.list() if found.name.startswith("garden-")]
+        steady = [cluster for cluster in clusters.list() if cluster.name.startswith("garden-")]
         assert len(steady) == CLUSTERS
         assert all(map(is_synced, steady))
         for key in (numbered(0), numbered(1)):  # one of each release
@@ -106,4 +106,7 @@ async def drift_is_seen_and_brought_back(management: Production, key: Key) -> No
 
 
 def _synced(found: Object) -> str:
-    return next((one.message for one in found.decode(Cluster).status.conditions if one.type == names.SYNCED), "")
+    return next(
+        (condition.message for condition in found.decode(Cluster).status.conditions if condition.type == names.SYNCED),
+        "",
+    )

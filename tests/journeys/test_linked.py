@@ -107,7 +107,7 @@ def test_invalid_gate_key_is_reported_until_deleted() -> None:
 
 
 def reasons(cluster: Cluster) -> dict[str, str]:
-    return {one.reason: one.message for one in cluster.status.conditions}
+    return {condition.reason: condition.message for condition in cluster.status.conditions}
 
 
 @pytest.mark.soak
@@ -193,7 +193,7 @@ def test_plan_tells_that_secret_changes_carriers_only() -> None:
             await asyncio.sleep(CALM)
             await edit(env, SECRET, CREDENTIALS, data=password("lily"))
             preview = await env.preview(GARDEN, [], isolation=Isolation.GATE, layers=NEXT)
-            assert [(one.kind, one.name) for one in preview.objects] == [
+            assert [(object_.kind, object_.name) for object_ in preview.objects] == [
                 ("Secret", "orchard-garden"),
                 ("OrchardCluster", "garden"),
             ]

@@ -26,7 +26,7 @@ def refusals(env: LocalEnvironment, manifest: str) -> list[str]:
     result = env.espalier("plan", "-f", "-", "-o", "json", stdin=manifest)
     assert result.code == 2, result
     (cluster,) = json.loads(result.out)["clusters"]
-    return [f"{one['field']}: {one['message']}" for one in cluster["refusals"]]
+    return [f"{refusal['field']}: {refusal['message']}" for refusal in cluster["refusals"]]
 
 
 def warnings(text: str) -> list[str]:
@@ -38,7 +38,7 @@ def warnings(text: str) -> list[str]:
 def test_forbidden_machine_config_is_always_refused(env: LocalEnvironment) -> None:
     manifest = OTHER.replace("name: capv", "name: a b")
     said = "spec.users[0].name: not a Linux user name; found a b; allowed: at most 32 lower-case letters"
-    assert [one.split(", digits")[0] for one in refusals(env, manifest)] == [
+    assert [refusal.split(", digits")[0] for refusal in refusals(env, manifest)] == [
         f"VSphereMachineConfig hillside-cp: {said}",
         f"VSphereMachineConfig hillside: {said}",
     ]
@@ -60,7 +60,7 @@ def test_immutable_field_is_refused_by_plan_as_well(env: LocalEnvironment) -> No
         "VSphereMachineConfig vineyard-cp: spec.osFamily: it can't be changed",
         "VSphereMachineConfig vineyard: spec.osFamily: it can't be changed",
     ]
-    assert [one.partition(";")[0] for one in refusals(env, manifest)] == expected
+    assert [refusal.partition(";")[0] for refusal in refusals(env, manifest)] == expected
     upgraded = env.espalier("upgrade", "cluster", "-f", "-", "--keep-release", stdin=manifest)
     assert upgraded.code == 1
     lines = [line.partition(";")[0] for line in upgraded.err.splitlines()]

@@ -91,7 +91,9 @@ def reason(cluster: Cluster) -> str:
 async def said_of(env: ManagedEnvironment) -> Tree:
     """The control plane's condition about its certificates."""
     found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
-    tree: Tree = next(one for one in found.tree["status"]["conditions"] if one["type"] == "CertificatesAvailable")
+    tree: Tree = next(
+        condition for condition in found.tree["status"]["conditions"] if condition["type"] == "CertificatesAvailable"
+    )
     return tree
 
 

@@ -50,7 +50,7 @@ def story(tell: Callable[[ManagedEnvironment], Awaitable[None]], *, isolation: I
 
 
 def of_cni(cluster: Cluster) -> Condition:
-    return next(one for one in cluster.status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED)
+    return next(condition for condition in cluster.status.conditions if condition.type == names.DEFAULT_CNI_CONFIGURED)
 
 
 async def has_cni(env: ManagedEnvironment) -> bool:
@@ -183,7 +183,7 @@ def test_webhook_on_our_cni_holds_up_nothing() -> None:
             await asyncio.sleep(4 * RESYNC)
             assert mirroring.writes == before
             cluster = await env.until(lambda one: bool(one.status.ready))
-            synced = next(one for one in cluster.status.conditions if one.type == names.SYNCED)
+            synced = next(condition for condition in cluster.status.conditions if condition.type == names.SYNCED)
             assert "DaemonSet kube-system/kindnet of the workload cluster" in synced.message
 
     run(main, epoch=EPOCH, seed=1)
@@ -202,7 +202,7 @@ def test_impossible_cni_replaces_no_machine() -> None:
             await asyncio.sleep(3600)
             assert await env.machine_names(GARDEN.name) == before
             cluster = await env.until(lambda one: True)
-            ready = next(one for one in cluster.status.conditions if one.type == "Ready")
+            ready = next(condition for condition in cluster.status.conditions if condition.type == "Ready")
             assert "policy.example" in ready.message
             refusing.refuses = False
             await env.until_ready()
@@ -250,7 +250,7 @@ def test_unhealthy_control_planes_are_not_replaced() -> None:
             assert cluster.status.failure_reason is None
             await asyncio.sleep(RESYNC)
             assert PAUSED_ANNOTATION not in (await env.client.get(*check)).metadata.annotations
-            synced = next(one for one in cluster.status.conditions if one.type == names.SYNCED)
+            synced = next(condition for condition in cluster.status.conditions if condition.type == names.SYNCED)
             assert synced.status == "True"
 
     run(main, epoch=EPOCH, seed=1)
@@ -268,7 +268,8 @@ def test_failed_reinstallation_of_cni_is_reported() -> None:
             await lose_cni(env)
             await env.change(kubernetesVersion="1.36")
             cluster = await env.until(
-                lambda one: any("policy.example" in said.message for said in one.status.conditions), seconds=60
+                lambda one: any("policy.example" in condition.message for condition in one.status.conditions),
+                seconds=60,
             )
             assert of_cni(cluster).status == "False"
             refusing.refuses = False

@@ -188,7 +188,9 @@ def test_machine_waits_for_its_node_until_the_timeout(
             template = {"spec": {"template": {"metadata": undrained, "spec": {"deletion": deletion}}}}
             await env.change(MachineDeployment.resource, "garden-md-0", template)
             await asyncio.sleep(CALM)
-            name = next(one.metadata.name for one in machines(env, "garden") if "-md-0" in one.metadata.name)
+            name = next(
+                machine.metadata.name for machine in machines(env, "garden") if "-md-0" in machine.metadata.name
+            )
             await happens(env)
             await delete(env, [name])
             key = Key(SYSTEM_NAMESPACE, name)
@@ -212,7 +214,9 @@ def test_undrainable_node_keeps_machine_until_timeout() -> None:
             template = {"spec": {"template": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": 300}}}}}
             await env.change(MachineDeployment.resource, "garden-md-0", template)
             await asyncio.sleep(CALM)
-            name = next(one.metadata.name for one in machines(env, "garden") if "-md-0" in one.metadata.name)
+            name = next(
+                machine.metadata.name for machine in machines(env, "garden") if "-md-0" in machine.metadata.name
+            )
             await stops(env)
             await delete(env, [name])
             key = Key(SYSTEM_NAMESPACE, name)

@@ -41,11 +41,11 @@ async def move_away(env: Environment, resource: Resource, name: str) -> None:
 
 
 def worker(env: Environment) -> str:
-    return next(one.metadata.name for one in machines(env, "garden") if "-md-0-" in one.metadata.name)
+    return next(machine.metadata.name for machine in machines(env, "garden") if "-md-0-" in machine.metadata.name)
 
 
 async def node_names(workload: Client) -> list[str]:
-    return [one.name for one in (await workload.list(NODE)).items]
+    return [item.name for item in (await workload.list(NODE)).items]
 
 
 def test_reconciles_after_a_move_delete_no_node() -> None:

@@ -194,13 +194,13 @@ async def workload_by_pushes(kubeconfig: Path, server: GitServer) -> None:
         folder.write_bytes(await kubeconfig_of(client, GARDEN))
         async with connection.connect(flags.Connection(folder)) as inside:
             found = await inside.client.list(DEPLOYMENT)
-            assert not [one.name for one in found.items if "flux" in one.namespace], "L39: none in workload clusters"
+            assert not [item.name for item in found.items if "flux" in item.namespace], "L39: none in workload clusters"
         await push(client, server, lambda files: cluster_files(BASE, workload("1.36"), files))
         await until_version(client, "1.36")
         await until_ready(client, GARDEN)
         async with connection.connect(flags.Connection(folder)) as inside:
             nodes = (await inside.client.list(NODE)).items
-            assert {one.tree["status"]["nodeInfo"]["kubeletVersion"][:5] for one in nodes} == {"v1.36"}
+            assert {node.tree["status"]["nodeInfo"]["kubeletVersion"][:5] for node in nodes} == {"v1.36"}
         await push(client, server, lambda files: without_cluster(BASE, "garden", files))
         await until_gone(client, GARDEN)
 
@@ -214,7 +214,7 @@ async def push(client: Client, server: GitServer, change: Change) -> None:
 
 async def until_there(client: Client, key: Key) -> None:
     async with asyncio.timeout(60):
-        while key not in [one.key for one in (await client.list(Cluster.resource)).items]:  # noqa: ASYNC110
+        while key not in [item.key for item in (await client.list(Cluster.resource)).items]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 

@@ -74,7 +74,7 @@ def test_a_management_cluster_is_created_from_nothing(machine: LocalEnvironment)
     assert str(folder_of(machine)) in made.err
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
     assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
-    left = {one.name for one in folder_of(machine).iterdir()}
+    left = {path.name for path in folder_of(machine).iterdir()}
     assert left == {"bootstrap", "clusters", "world.lock", "world.log"}
     told = machine.espalier("create", "cluster", "-f", "-", stdin=WORKLOAD, KUBECONFIG=str(kubeconfig))
     assert told.code == 0, told.err
@@ -162,7 +162,7 @@ async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
     """A workload cluster is applied, changed and deleted as kubectl does it."""
     async with connection.connect(flags.Connection(kubeconfig)) as connected:
         client = connected.client
-        trees = [one.tree for one in read_manifests(WORKLOAD.encode(), source="workload.yaml")]
+        trees = [manifest.tree for manifest in read_manifests(WORKLOAD.encode(), source="workload.yaml")]
         for tree in trees:
             tree["metadata"]["namespace"] = "default"
         await applied(client, sorted(trees, key=lambda tree: bool(tree["kind"] == "Cluster")))
@@ -173,7 +173,7 @@ async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
         (folder / "garden.kubeconfig").write_bytes(content)
         async with connection.connect(flags.Connection(folder / "garden.kubeconfig")) as workload:
             nodes = (await workload.client.list(NODE)).items
-            assert {one.tree["status"]["nodeInfo"]["kubeletVersion"][:5] for one in nodes} == {"v1.36"}
+            assert {node.tree["status"]["nodeInfo"]["kubeletVersion"][:5] for node in nodes} == {"v1.36"}
         await client.delete(Cluster.resource, "garden", "default")
         await until_gone(client, Key("default", "garden"))
         (left,) = (await client.list(CapiCluster.resource)).items

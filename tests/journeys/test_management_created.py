@@ -39,7 +39,7 @@ WORKLOAD = Key("default", "garden")
 
 
 async def nodes(cluster: Client) -> dict[str, str]:
-    return {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items}
+    return {item.name: item.metadata.uid for item in (await cluster.list(NODE)).items}
 
 
 @pytest.mark.demand("L54")
@@ -98,7 +98,7 @@ def test_the_api_changes_no_created_management_cluster() -> None:
             await asyncio.sleep(CALM)
             assert await nodes(cluster) == before
             found = (await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)).decode(Cluster)
-            (ready,) = [one for one in found.status.conditions if one.type == "Ready"]
+            (ready,) = [condition for condition in found.status.conditions if condition.type == "Ready"]
             scaled = "2 of 3 worker machines exist; `espalier upgrade cluster` scales a management cluster"
             assert (ready.reason, ready.message) == ("Paused", scaled)
             patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
@@ -142,7 +142,7 @@ def test_without_webhooks_its_machines_stay() -> None:
             await asyncio.sleep(CALM)
             assert await nodes(cluster) == before
             found = (await cluster.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
-            (ready,) = [one for one in found.status.conditions if one.type == "Ready"]
+            (ready,) = [condition for condition in found.status.conditions if condition.type == "Ready"]
             assert "espalier delete cluster management" in ready.message
 
     run(main, epoch=EPOCH, seed=1)

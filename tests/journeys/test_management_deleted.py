@@ -50,7 +50,7 @@ async def is_gone(env: Bootstrap) -> None:
     """Neither the cluster nor its machines are left."""
     for kind in CLUSTER_API_KINDS:
         listed = await env.client().list(kind.resource, SYSTEM_NAMESPACE if kind.resource.namespaced else None)
-        assert [one.name for one in listed.items] == []
+        assert [item.name for item in listed.items] == []
     with pytest.raises(NotFound):
         await env.client().get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
     assert not env.hosts.workloads.has_data(Key(SYSTEM_NAMESPACE, MANAGEMENT.name))
@@ -200,7 +200,9 @@ def test_a_handed_over_cluster_is_not_ready() -> None:
                 await asyncio.sleep(60)
                 record = await env.connect(content).get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
                 for type_ in ("Ready", "Moving"):
-                    (found,) = [one for one in record.decode(Cluster).status.conditions if one.type == type_]
+                    (found,) = [
+                        condition for condition in record.decode(Cluster).status.conditions if condition.type == type_
+                    ]
                     assert (found.status, found.reason) == (str(type_ == "Moving"), "ClusterHandedOver")
                     assert "if no `espalier delete cluster management` runs, give it again" in (found.message or "")
                 env.wrap = lambda transport: transport

@@ -54,7 +54,7 @@ async def holds(env: Bootstrap) -> None:
     for resource, namespace in ((Cluster.resource, MANAGEMENT.namespace), (capi.Cluster.resource, SYSTEM_NAMESPACE)):
         with pytest.raises(NotFound):
             await env.client().get(resource, MANAGEMENT.name, namespace)
-    names = sorted(one.name for one in (await cluster.list(NODE)).items)
+    names = sorted(item.name for item in (await cluster.list(NODE)).items)
     assert len(names) == 3, names
 
 

@@ -91,13 +91,13 @@ def planned(env: LocalEnvironment, text: str, *flags: str) -> Tree:
     (cluster,) = json.loads(result.out)["clusters"]
     assert cluster["refusals"] == []
     changes = [one for one in cluster["asked"] if one["kind"] == "Cluster"]
-    return {one["field"]: one["new"] for change in changes for one in change["fields"]}
+    return {field["field"]: field["new"] for change in changes for field in change["fields"]}
 
 
 @pytest.mark.soak
 def test_release_removed_by_kubectl_is_refused(env: LocalEnvironment) -> None:
     """kubectl sends null for a field that its last manifest had, and this one has not."""
-    (cluster,) = (one.tree for one in read_manifests(EXAMPLE, source="test") if one.kind == "Cluster")
+    (cluster,) = (manifest.tree for manifest in read_manifests(EXAMPLE, source="test") if manifest.kind == "Cluster")
     release = env.espalier(*RELEASE).out
     last = {**cluster, "spec": {**cluster["spec"], "eksaVersion": release}}
     said = ""

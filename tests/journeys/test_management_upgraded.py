@@ -99,7 +99,7 @@ async def lose_record(cluster: Client, *, remains: bool) -> None:
 
 async def kubelets(cluster: Client) -> list[str]:
     nodes = (await cluster.list(NODE)).items
-    return sorted(str(one.tree["status"]["nodeInfo"]["kubeletVersion"])[:5] for one in nodes)
+    return sorted(str(node.tree["status"]["nodeInfo"]["kubeletVersion"])[:5] for node in nodes)
 
 
 async def versions(cluster: Client) -> dict[str, str]:
@@ -140,7 +140,7 @@ def test_after_an_upgrade_the_api_changes_it_no_more() -> None:
 
 def test_components_are_upgraded_alone() -> None:
     async def story(_env: Bootstrap, cluster: Client) -> None:
-        before = {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items}
+        before = {item.name: item.metadata.uid for item in (await cluster.list(NODE)).items}
         await upgrade(cluster, None)
         assert {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items} == before
 

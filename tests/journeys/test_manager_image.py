@@ -108,7 +108,10 @@ def test_statements_name_what_is_in_the_image(archive: Path, architecture: str, 
     provenance = opened.statement("application/vnd.in-toto+json", architecture)
     digest = opened.manifest(architecture)["digest"].removeprefix("sha256:")
     assert [subject["digest"]["sha256"] for subject in provenance["subject"]] == [digest]
-    inputs = {one["digest"]["sha256"] for one in provenance["predicate"]["buildDefinition"]["resolvedDependencies"]}
+    inputs = {
+        resolveddependency["digest"]["sha256"]
+        for resolveddependency in provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
+    }
     assert {part["checksums"][0]["checksumValue"] for part in parts} < inputs
 
 

@@ -49,8 +49,8 @@ def with_another_command(rendered: Rendered) -> Rendered:
         made = changed(template.spec.template, spec=_commanded(template.spec.template.spec))
         groups.append(replace(group, config_template=changed(template, spec=changed(template.spec, template=made))))
     extras = [
-        changed(one, metadata=changed(one.metadata, labels=one.metadata.labels | {"later": "yes"}))
-        for one in rendered.extras
+        changed(extra, metadata=changed(extra.metadata, labels=extra.metadata.labels | {"later": "yes"}))
+        for extra in rendered.extras
     ]
     return replace(
         rendered,
@@ -110,7 +110,10 @@ async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
     assert found is not None
     assert is_synced(found)
     before, machines_before = await made_for(env, key), await env.machine_names(key.name)
-    groups = [dict(one) for one in found.tree["spec"]["workerNodeGroupConfigurations"]]
+    groups = [
+        dict(workernodegroupconfiguration)
+        for workernodegroupconfiguration in found.tree["spec"]["workerNodeGroupConfigurations"]
+    ]
     groups[0]["count"] = 2
     await env.change(key, workerNodeGroupConfigurations=groups)
     await env.until_ready(key)

@@ -129,7 +129,7 @@ async def test_layers_keep_all_of_them_as_they_are(control_plane: ControlPlane, 
     """And each is said to be as its own release renders it."""
 
     async def then(env: AccountedClusters) -> None:
-        found = [one for one in env.clusters.list() if one.name != "laptop"]
+        found = [cluster for cluster in env.clusters.list() if cluster.name != "laptop"]
         assert len(found) == CLUSTERS
         assert all(map(is_synced, found))
         await scaling_replaces_no_machine(env)

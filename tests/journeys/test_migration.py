@@ -79,7 +79,7 @@ def test_a_shoot_moves_and_nothing_is_made_anew() -> None:
         }
         assert before["kube-scheduler"] != after["kube-scheduler"]
         state = (await world.client.get(ShootState.resource, "apple", NAMESPACE)).decode(ShootState)
-        assert sorted(one.name for one in state.gardenlet.secrets) == sorted(secret_names.PERSISTED)
+        assert sorted(secret.name for secret in state.gardenlet.secrets) == sorted(secret_names.PERSISTED)
         assert world.infrastructures.count("create") == creates
         assert world.infrastructures.count("delete") == 0
         await world.gone("a")
@@ -97,7 +97,7 @@ def last_of(shoot: Shoot) -> tuple[str, str]:
 
 def epochs(shoot: Shoot) -> list[tuple[str, bool]]:
     found = ownership.parse(shoot.metadata.annotations[metadata_keys.OWNERSHIP])
-    return [(one.seed, one.started) for one in found.epochs]
+    return [(epoch.seed, epoch.started) for epoch in found.epochs]
 
 
 def serving(world: World) -> list[tuple[str, bool]]:
@@ -279,7 +279,7 @@ def test_returning_source_cleans_up_without_provider() -> None:
         await world.move("b")
         await world.healthy("b")
         inventory, calls = dict(world.infrastructures.inventory), world.infrastructures.log
-        before = len([one for one in calls if one[1] == "a"])
+        before = len([call for call in calls if call[1] == "a"])
         await world.seeds["a"].power_on()
         await world.gone("a")
         assert len([one for one in calls if one[1] == "a"]) == before
@@ -344,7 +344,7 @@ def test_keys_of_a_shoot_are_in_its_state_only() -> None:
         assert len(hidden) > 2 * len(secret_names.PERSISTED)
         kinds = [kind.resource for kind in GARDEN_KINDS if kind.resource != ShootState.resource]
         shown = [*kinds, core.CORE_EVENT, core.LEASE, core.CONFIG_MAP, core.ROLE, core.CLUSTER_ROLE]
-        texts = {str(one): [found.raw for found in (await world.client.list(one)).items] for one in shown}
+        texts = {str(one): [item.raw for item in (await world.client.list(one)).items] for one in shown}
         texts["logs"] = [str(entry).encode() for entry in logged]
         assert all(texts[str(one)] for one in (Shoot.resource, core.LEASE)), "there is something to look at"
         found = {where for where, raw in texts.items() for text in raw for value in hidden if value in text}
@@ -408,7 +408,7 @@ def test_shoots_of_a_silent_seed_are_unknown(link: str) -> None:
     async def story(world: World) -> None:
         async def said() -> tuple[str, str | None]:
             shoot = await world.shoot()
-            found = next(one for one in shoot.status.conditions if one.type == API_SERVER_AVAILABLE)
+            found = next(condition for condition in shoot.status.conditions if condition.type == API_SERVER_AVAILABLE)
             return found.status, shoot.metadata.resource_version
 
         await world.create_shoot()

@@ -12,7 +12,7 @@ from tests.support.gardens.gardens import EPOCH, World, garden
 
 
 def changes(world: World) -> list[str]:
-    return [str(one) for one in world.cloud.log.writes()]
+    return [str(write) for write in world.cloud.log.writes()]
 
 
 def machines(world: World) -> list[str]:
@@ -33,7 +33,7 @@ def test_machines_stay_in_good_case_and_in_bad_case() -> None:
             await world.gone("a")
             await asyncio.sleep(300)
             assert machines(world) == there
-            assert [one for one in changes(world)[len(before) :] if "Record" not in one] == []
+            assert [change for change in changes(world)[len(before) :] if "Record" not in change] == []
             moved = len(changes(world))
             await world.seeds["b"].power_off()
             await world.move("a")

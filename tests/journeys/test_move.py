@@ -336,7 +336,7 @@ def test_clusters_with_common_datacenter_move_together() -> None:
         await asyncio.sleep(CALM)
         assert target.written() - written == {}
         datacenter = await target.client.get(DockerDatacenterConfig.resource, GARDEN.name, NAMESPACE)
-        assert {one.name for one in datacenter.metadata.owner_references} == {GARDEN.name, SECOND.name}
+        assert {reference.name for reference in datacenter.metadata.owner_references} == {GARDEN.name, SECOND.name}
         assert (await objects(source), await objects(source, SECOND.name)) == (set(), set())
 
     between(story)
@@ -364,7 +364,7 @@ def test_a_common_datacenter_moves_with_each_cluster() -> None:
             assert set(writes) <= {("create", "secrets", "")}  # each hour it is tried, as a copy can't be read
             await at.until_ready(key)
         datacenter = await there.get(DockerDatacenterConfig.resource, GARDEN.name, NAMESPACE)
-        assert {one.name for one in datacenter.metadata.owner_references} == {GARDEN.name, SECOND.name}
+        assert {reference.name for reference in datacenter.metadata.owner_references} == {GARDEN.name, SECOND.name}
 
     between(story)
 

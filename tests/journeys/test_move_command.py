@@ -54,7 +54,7 @@ def calling(
 
     monkeypatch.setattr(connection, "connect", connect)
     monkeypatch.setattr(connection, "access_of", lambda _: Access(server="https://source.invalid:6443"))
-    unset = {one.name: False if getattr(one, "is_flag", False) else None for one in move.move.params}
+    unset = {param.name: False if getattr(param, "is_flag", False) else None for param in move.move.params}
 
     async def call(**given: object) -> tuple[str, str]:
         assert move.move.callback is not None

@@ -39,9 +39,9 @@ CAPI_CLUSTER = capi.Cluster.resource
 async def capi_objects(env: ManagedEnvironment) -> dict[str, str]:
     """The objects of Cluster API, with their versions."""
     return {
-        f"{kind.resource.kind} {one.name}": one.resource_version
+        f"{kind.resource.kind} {item.name}": item.resource_version
         for kind in CLUSTER_API_KINDS
-        for one in (await env.client.list(kind.resource, SYSTEM_NAMESPACE)).items
+        for item in (await env.client.list(kind.resource, SYSTEM_NAMESPACE)).items
     }
 
 
@@ -153,8 +153,8 @@ def test_an_upgrade_deleted_for_a_move_leaves_its_pod() -> None:
             for resource in kinds[1:]:
                 assert (await env.client.list(resource, SYSTEM_NAMESPACE)).items == []
             pods = (await (await env.workload()).list(POD)).items
-            assert [one.name for one in pods if one.name.endswith("-node-upgrader")]
+            assert [pod.name for pod in pods if pod.name.endswith("-node-upgrader")]
             after = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
-            assert [one.metadata.annotations for one in after] == [one.metadata.annotations for one in planes]
+            assert [one.metadata.annotations for one in after] == [plane.metadata.annotations for plane in planes]
 
     run(main, epoch=in_place.EPOCH, seed=1)

@@ -82,11 +82,14 @@ async def until_so(env: ManagedEnvironment, name: str, is_so: Callable[[NodeUpgr
 
 
 def ready(upgrade: NodeUpgrade) -> Condition:
-    return next((one for one in upgrade.status.conditions if one.type == "Ready"), Condition("Ready", "Unknown", ""))
+    return next(
+        (condition for condition in upgrade.status.conditions if condition.type == "Ready"),
+        Condition("Ready", "Unknown", ""),
+    )
 
 
 def true_steps(upgrade: NodeUpgrade) -> set[str]:
-    found = {one.type for one in upgrade.status.conditions if one.status == "True"}
+    found = {condition.type for condition in upgrade.status.conditions if condition.status == "True"}
     return found - {PROGRESSING, ACCEPTED}
 
 
@@ -100,7 +103,7 @@ async def leftovers(env: ManagedEnvironment) -> list[str]:
     found = []
     for resource in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
         listed = await client.list(resource, labels="eks-d-upgrader")
-        found += [f"{resource.kind} {one.name}" for one in listed.items]
+        found += [f"{resource.kind} {item.name}" for item in listed.items]
     return found
 
 

@@ -50,7 +50,7 @@ async def spread(quarry: PlannedSteps) -> None:
         NutanixCluster
     )
     assert sorted(infrastructure.status.failure_domains) == ["east", "west"]
-    clusters = {one.tree["spec"]["cluster"]["name"] for one in await machines(quarry.env)}
+    clusters = {machine.tree["spec"]["cluster"]["name"] for machine in await machines(quarry.env)}
     assert clusters == {"cluster-1", "cluster-east", "cluster-west"}
     datacenter["failureDomains"][1]["subnets"] = [named("another")]
     await quarry.step(WEST)
@@ -65,7 +65,7 @@ async def machines(env: AccountedClusters) -> list[Any]:
 
 async def places(env: AccountedClusters) -> dict[str, int]:
     """How many machines are in each failure domain."""
-    found = [one.decode(Machine).spec.failure_domain for one in (await env.client.list(Machine.resource)).items]
+    found = [item.decode(Machine).spec.failure_domain for item in (await env.client.list(Machine.resource)).items]
     return {one: found.count(one) for one in found}
 
 
@@ -84,7 +84,7 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert base64.b64decode(there["credentials"]) == reader.encode()
     assert await env.machine_names("quarry") == before
     assert await names(env.client, NutanixMachineTemplate) == templates
-    found = [one.raw for kind in (SECRET, CONFIG_MAP) for one in (await workload.list(kind)).items]
+    found = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
     canary = base64.b64encode(maker.encode())
     assert not [raw for raw in found if canary in raw or b"another-canary" in raw]
 
@@ -94,10 +94,10 @@ async def shows_nothing(env: ManagedEnvironment, quarry: PlannedSteps) -> None:
     preview = await env.preview(QUARRY, quarry.trees)
     needs = {"nutanix-credentials", "capx-quarry"}
     stored = [
-        one.raw
+        item.raw
         for kind in STORED
-        for one in (await env.client.list(kind)).items
-        if kind != SECRET or one.name not in needs
+        for item in (await env.client.list(kind)).items
+        if kind != SECRET or item.name not in needs
     ]
     there = [one.raw for one in (await (await env.workload(QUARRY)).list(SECRET)).items if one.name != "nutanix-creds"]
     for canary in (MAKER, READER):
@@ -107,7 +107,7 @@ async def shows_nothing(env: ManagedEnvironment, quarry: PlannedSteps) -> None:
 
 
 async def names(client: Client, kind: type[Any]) -> list[str]:
-    return [one.name for one in (await client.list(kind.resource)).items]
+    return [item.name for item in (await client.list(kind.resource)).items]
 
 
 async def delete(env: ManagedEnvironment) -> None:

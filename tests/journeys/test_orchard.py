@@ -176,7 +176,7 @@ async def extra_objects(env: ManagedEnvironment) -> None:
     """Objects of the provider's own are planned, made, brought back, and go when nothing asks for them."""
     with_domains = orchard.of_datacenter("/srv/pears") | {"domains": [{"name": "east"}, {"name": "west"}]}
     preview = await env.preview(GARDEN, [tree_of_datacenter("/srv/pears") | {"spec": with_domains}])
-    assert [(one.verb, str(one)) for one in preview.objects] == [
+    assert [(object_.verb, str(object_)) for object_ in preview.objects] == [
         ("create", "OrchardZone garden-garden-east"),
         ("create", "OrchardZone garden-garden-west"),
     ]
@@ -209,7 +209,7 @@ async def failure_domains(env: ManagedEnvironment) -> None:
     await env.until_ready()
     assert await replicas(env) == {"garden-md-0-east": 2, "garden-md-0-west": 1}
     machines = await env.client.list(Machine.resource, SYSTEM_NAMESPACE)
-    found = sorted(one.tree["spec"].get("failureDomain", "") for one in machines.items)
+    found = sorted(item.tree["spec"].get("failureDomain", "") for item in machines.items)
     assert found == ["", "east", "east", "west"]
     hardware = await env.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
     assert sorted(one.tree["spec"].get("zone", "") for one in hardware.items) == ["", "east", "east", "west"]
@@ -248,7 +248,7 @@ async def in_workload_cluster(env: ManagedEnvironment) -> None:
 
 async def domains_there(workload: Client) -> list[str]:
     found = await workload.list(CONFIG_MAP, "kube-system")
-    return [one.name for one in found.items if one.name.startswith("domain-")]
+    return [item.name for item in found.items if item.name.startswith("domain-")]
 
 
 async def resolved(env: ManagedEnvironment) -> None:
@@ -263,7 +263,7 @@ async def resolved(env: ManagedEnvironment) -> None:
     await env.until_ready()
     hardware = await env.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
     assert sorted(one.tree["spec"].get("rootstock", "") for one in hardware.items) == ["", "Quince C", "Quince C"]
-    assert all(one.tree["status"]["ready"] for one in hardware.items), "by contract v1beta1"
+    assert all(item.tree["status"]["ready"] for item in hardware.items), "by contract v1beta1"
     assert all("initialization" not in one.tree["status"] for one in hardware.items)
 
 
@@ -274,7 +274,7 @@ def lacks_rootstock(tree: Tree) -> object:
 
 async def replicas(env: ManagedEnvironment) -> dict[str, int]:
     found = await env.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
-    return {one.name: one.decode(MachineDeployment).status.replicas or 0 for one in found.items}
+    return {item.name: item.decode(MachineDeployment).status.replicas or 0 for item in found.items}
 
 
 def message_of(cluster: Cluster, type_: str) -> str:
@@ -283,7 +283,7 @@ def message_of(cluster: Cluster, type_: str) -> str:
 
 
 async def zones(env: ManagedEnvironment) -> list[str]:
-    return [one.name for one in (await env.client.list(OrchardZone.resource)).items]
+    return [item.name for item in (await env.client.list(OrchardZone.resource)).items]
 
 
 async def secret(env: ManagedEnvironment) -> Secret:
@@ -308,7 +308,7 @@ async def delete(env: ManagedEnvironment) -> None:
     for made in (OrchardCluster, OrchardMachine, OrchardMachineTemplate, Machine):
         assert (await env.client.list(made.resource, SYSTEM_NAMESPACE)).items == []
     assert await zones(env) == []
-    assert "orchard-garden" not in [one.name for one in (await env.client.list(SECRET, SYSTEM_NAMESPACE)).items]
+    assert "orchard-garden" not in [item.name for item in (await env.client.list(SECRET, SYSTEM_NAMESPACE)).items]
     assert gone.index("OrchardCluster") < gone.index("OrchardZone")
 
 

@@ -69,7 +69,9 @@ def scale_group(spec: Tree, number: int) -> None:
 
 
 def add_group(spec: Tree, number: int) -> None:
-    taken = {one["name"] for one in spec["workerNodeGroupConfigurations"]}
+    taken = {
+        workernodegroupconfiguration["name"] for workernodegroupconfiguration in spec["workerNodeGroupConfigurations"]
+    }
     new = {"name": f"md-{number % 3}", "count": 1 + number % 2}
     if new["name"] not in taken:
         spec["workerNodeGroupConfigurations"].append(new)
@@ -199,7 +201,7 @@ async def planned_and_made(env: ManagedEnvironment, watch: Recorder, manifest: l
         # Of linked objects, rules of the CRD are judged first, and alone; of Clusters the webhook says all.
         said = [cause.message.removeprefix("Invalid value: ") for cause in details.causes]
         assert said
-        assert set(said) <= {one.message for one in preview.refusals}
+        assert set(said) <= {refusal.message for refusal in preview.refusals}
         seen["refused"] += 1
         return False
     before = await asked_for(env)

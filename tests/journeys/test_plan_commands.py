@@ -70,7 +70,7 @@ def test_plan_of_upgrade_shows_each_field_and_machine(env: LocalEnvironment) -> 
 def test_the_plan_for_programs_says_the_same(env: LocalEnvironment) -> None:
     code, (cluster,) = of(env, UPGRADED)
     assert (code, cluster["wouldChange"], cluster["settled"]) == (1, True, False)
-    changed = {(one["kind"], one["action"]): one for one in cluster["objects"]}
+    changed = {(object_["kind"], object_["action"]): object_ for object_ in cluster["objects"]}
     assert {"field": "spec.replicas", "old": 2, "new": 3} in changed["MachineDeployment", "change"]["fields"]
     control_plane, workers = cluster["machines"]
     assert (control_plane["group"], len(control_plane["going"]), control_plane["coming"]) == ("control plane", 1, 1)
@@ -111,7 +111,7 @@ def test_all_that_would_be_refused_is_said(env: LocalEnvironment) -> None:
     assert len(refused) == 4, result.out  # the version is a step too far, and in no Bundles
     assert result.out.splitlines()[-1].endswith("; 1 refused")
     code, (cluster,) = of(env, wrong)
-    fields = {one["field"] for one in cluster["refusals"]}
+    fields = {refusal["field"] for refusal in cluster["refusals"]}
     assert (code, cluster["machines"]) == (2, [])
     assert fields == {
         "spec.controlPlaneConfiguration.count",
@@ -135,7 +135,7 @@ def test_a_release_is_asked_for_without_a_manifest(env: LocalEnvironment) -> Non
     code, (cluster,) = of(env, ORCHARD, "--eksa-version", "v0.25.1")
     assert code == 1
     assert any("one minor version behind the management cluster" in warning for warning in cluster["warnings"])
-    assert [one["name"] for one in cluster["offeredPatches"]] == ["short-lived-tokens"]
+    assert [offeredpatch["name"] for offeredpatch in cluster["offeredPatches"]] == ["short-lived-tokens"]
 
 
 @pytest.mark.soak
@@ -206,7 +206,7 @@ def test_unwritable_output_is_an_error(env: LocalEnvironment) -> None:
 def test_objects_of_a_manifest_need_no_cluster(tmp_path: Path, env: LocalEnvironment) -> None:
     objects = generated(tmp_path, ORCHARD)
     _, (planned,) = of(env, ORCHARD)
-    assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
+    assert [(object_["kind"], object_["metadata"]["name"]) for object_ in objects] == [
         (one["kind"], one["name"]) for one in planned["objects"]
     ]
     assert all(one["metadata"]["namespace"] == "eksa-system" for one in objects)
@@ -222,7 +222,7 @@ def test_the_objects_are_of_the_releases_of_a_folder(tmp_path: Path) -> None:
     shutil.copytree(RELEASES, tmp_path / "mirror")
     manifest = tmp_path / "mirror" / "releases.yaml"
     tree = yaml.safe_load(manifest.read_text())
-    tree["spec"]["releases"] = [one for one in tree["spec"]["releases"] if one["version"] == "v0.25.1"]
+    tree["spec"]["releases"] = [release for release in tree["spec"]["releases"] if release["version"] == "v0.25.1"]
     tree["spec"]["latestVersion"] = "v0.25.1"
     manifest.write_text(yaml.safe_dump(tree))
     older = generated(tmp_path, EXAMPLE, "--releases", str(tmp_path / "mirror"))

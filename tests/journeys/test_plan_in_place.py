@@ -64,7 +64,7 @@ def test_machines_change_in_place_or_not_as_planned(change: str) -> None:
     strategy, wanted = CHANGES[change]
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        before = {one.name for one in await machines(env)}
+        before = {machine.name for machine in await machines(env)}
         preview = await env.preview(GARDEN, await manifest(env, wanted))
         assert (preview.refusals, preview.stops) == ((), "")
         await env.change(**wanted)
@@ -98,8 +98,8 @@ def test_a_refused_change_is_planned_as_refused(change: str) -> None:
             await env.change(**REFUSED[change])
         details = refused.value.status.details
         assert details is not None
-        assert {(one.field, one.message) for one in preview.refusals} == {
-            (one.field, one.message) for one in details.causes
+        assert {(refusal.field, refusal.message) for refusal in preview.refusals} == {
+            (cause.field, cause.message) for cause in details.causes
         }
         async with past_admission(env.client):
             await env.change(**REFUSED[change])
@@ -121,7 +121,7 @@ def test_refusals_in_place_stand_beside_other_refusals() -> None:
         change = asked(IN_PLACE, control_plane={**CERTIFICATE, "apiServerExtraArgs": {"v": "x"}})
         preview = await env.preview(GARDEN, await manifest(env, change))
         where = "spec.controlPlaneConfiguration."
-        assert {one.field for one in preview.refusals} == {
+        assert {refusal.field for refusal in preview.refusals} == {
             f"{where}apiServerExtraArgs.v",
             f"{where}upgradeRolloutStrategy",
         }
@@ -148,7 +148,9 @@ def test_hooks_are_planned_as_they_are_answered() -> None:
             assert not any(group.going for group in preview.groups)
         async with past_admission(env.client):
             await env.change(**asked(IN_PLACE, workers=TAINTED, count=3, **VERSION))
-        await env.until(lambda one: any(said.reason == "InPlaceUpgradeRefused" for said in one.status.conditions))
+        await env.until(
+            lambda one: any(condition.reason == "InPlaceUpgradeRefused" for condition in one.status.conditions)
+        )
         stored = await as_it_is(env, **by_hooks)
         assert stored.stops.startswith("InPlaceUpgradeRefused: bootstrap.joinConfiguration.nodeRegistration.taints")
         assert await generations(env) == written, "Cluster API was not even asked"

@@ -141,7 +141,8 @@ def test_plan_tells_that_gitops_is_unreadable() -> None:
         await flux(env)
         role = (await env.client.get(CLUSTER_ROLE, ADMINS)).tree
         rules = [
-            {**rule, "resources": [one for one in rule["resources"] if one != "fluxconfigs"]} for rule in role["rules"]
+            {**rule, "resources": [resource for resource in rule["resources"] if resource != "fluxconfigs"]}
+            for rule in role["rules"]
         ]
         await env.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
         (warning,) = (await plan(jane)).now.warnings

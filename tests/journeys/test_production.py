@@ -41,9 +41,9 @@ UNUSED = {
 
 def granted_by(rights_: Iterable[Right]) -> set[str]:
     return {
-        str(Grant(SYSTEM_NAMESPACE, one.group, "/".join(filter(None, (one.plural, right.subresource))), verb))
+        str(Grant(SYSTEM_NAMESPACE, resource.group, "/".join(filter(None, (resource.plural, right.subresource))), verb))
         for right in rights_
-        for one in right.resources
+        for resource in right.resources
         for verb in right.verbs
     }
 

@@ -73,8 +73,8 @@ def test_waiting_cluster_is_deleted_with_its_objects(life: ProviderLife) -> None
             await asyncio.sleep(CALM)
             await delete(steps)
             await asyncio.sleep(CALM)
-            kinds = {CATALOG.resource_of(one["apiVersion"], one["kind"]) for one in steps.trees}
-            found = [one for kind in kinds for one in (await env.client.list(kind, NAMESPACE)).items]
+            kinds = {CATALOG.resource_of(tree["apiVersion"], tree["kind"]) for tree in steps.trees}
+            found = [item for kind in kinds for item in (await env.client.list(kind, NAMESPACE)).items]
             assert [one.key for one in found if one.name != "laptop"] == []
 
     run(main, epoch=EPOCH, seed=1)
@@ -90,7 +90,7 @@ def test_machines_are_upgraded_in_place_or_refuse(life: ProviderLife) -> None:
         before = await steps.env.machine_names(steps.key.name)
         life.kubernetes(steps, "1.36")
         await steps.step()
-        assert {one.split("-")[0] for one in await steps.env.versions(steps.key)} == {"v1.36.3"}
+        assert {version.split("-")[0] for version in await steps.env.versions(steps.key)} == {"v1.36.3"}
         assert await steps.env.machine_names(steps.key.name) == before
         if life.refused:
             life.change_machines(steps)

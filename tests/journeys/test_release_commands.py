@@ -83,7 +83,7 @@ def test_own_release_is_imported_with_its_eks_distro(env: LocalEnvironment, tmp_
     shown = env.espalier("releases", "show", "v0.26.0+own.1", "-o", "json")
     assert shown.code == 0, shown
     objects = json.loads(shown.out)["items"]
-    assert [one["kind"] for one in objects] == ["Release", "Release", "Release", "Bundles", "EKSARelease"]
+    assert [object_["kind"] for object_ in objects] == ["Release", "Release", "Release", "Bundles", "EKSARelease"]
     assert "etcd:v3.6.9-own" in json.dumps(objects)
 
     (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.10-own"))

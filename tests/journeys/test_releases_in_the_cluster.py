@@ -71,7 +71,7 @@ def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
 
 
 def said(cluster: Cluster, type_: str) -> Condition:
-    return next(one for one in cluster.status.conditions if one.type == type_)
+    return next(condition for condition in cluster.status.conditions if condition.type == type_)
 
 
 async def garden(env: ManagedEnvironment) -> Cluster:
@@ -119,7 +119,7 @@ async def bring(env: ManagedEnvironment, bundles: Tree, *more: Tree) -> None:
 
 def distro(name: str, *, etcd: str) -> Tree:
     """That of Kubernetes 1.35, under another name and with another etcd."""
-    found = next(one for one in RELEASES.objects() if one.metadata.name == DISTRO)
+    found = next(object_ for object_ in RELEASES.objects() if object_.metadata.name == DISTRO)
     text = msgspec.json.encode(found).replace(b"v3.6.6-eks-1-35-1", etcd.encode())
     tree: Tree = msgspec.json.decode(text)
     tree["metadata"]["name"] = name
@@ -212,7 +212,7 @@ def test_releases_wait_for_callable_webhooks() -> None:
                 await env.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
         before = await env.client.get(resource, nowhere)
         url = {"url": "https://127.0.0.1:1/nobody"}
-        unanswered = [one | {"clientConfig": url} for one in before.tree["webhooks"]]
+        unanswered = [webhook | {"clientConfig": url} for webhook in before.tree["webhooks"]]
         await env.client.patch(resource, nowhere, patch={"webhooks": unanswered}, type=PatchType.MERGE)
         install = InstallReleases(env.client, env.manager.caches, RELEASES)
         installing = asyncio.create_task(install.run())

@@ -57,7 +57,7 @@ async def planned_and_made(
         await asyncio.sleep(seconds)
     await asyncio.sleep(CALM)
     await env.until_ready(VINEYARD)
-    coming = {one.name: one.coming for one in preview.groups if one.coming}
+    coming = {group.name: group.coming for group in preview.groups if group.coming}
     going = {one.name: len(one.going) for one in preview.groups if one.going}
     assert (made.coming, made.going) == (coming, going), [tree["kind"] for tree, _ in writes]
     return sum(coming.values())
@@ -108,7 +108,7 @@ async def ready(env: ManagedEnvironment) -> tuple[str, str]:
 
 async def message(env: ManagedEnvironment) -> str:
     found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
-    return next(one.message for one in found.status.conditions if one.type == "Ready")
+    return next(condition.message for condition in found.status.conditions if condition.type == "Ready")
 
 
 @pytest.mark.soak
@@ -227,7 +227,7 @@ def test_new_cluster_waits_for_nothing_but_its_objects() -> None:
 
 
 def _reasons(found: Object | None) -> set[str]:
-    return {one.reason for one in found.decode(Cluster).status.conditions} if found is not None else set()
+    return {condition.reason for condition in found.decode(Cluster).status.conditions} if found is not None else set()
 
 
 def test_cluster_is_not_created_from_leftovers() -> None:
@@ -269,7 +269,7 @@ def test_upgrade_of_several_objects_warns_of_nothing(life: ProviderLife, is_firs
                 await asyncio.sleep(SETTLE_TIME / 4)
             await asyncio.sleep(CALM)
             await env.until_ready(steps.key)
-            assert made.coming == {one.name: one.coming for one in planned.groups}
+            assert made.coming == {group.name: group.coming for group in planned.groups}
             assert len(made.coming) == 2
             assert await warnings(env) == before
             if life.datacenter == "TinkerbellDatacenterConfig":

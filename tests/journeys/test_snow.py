@@ -57,13 +57,13 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert await env.machine_names("glacier") == before
     assert await names(env.client, AWSSnowMachineTemplate) == templates
     workload = await env.workload(GLACIER)
-    found = [one.raw for kind in (SECRET, CONFIG_MAP) for one in (await workload.list(kind)).items]
+    found = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
     canary = base64.b64encode(made.data["credentials"])
     assert not [raw for raw in found if canary in raw or b"canary" in raw]
 
 
 async def names(client: Client, kind: type[Any]) -> list[str]:
-    return [one.name for one in (await client.list(kind.resource)).items]
+    return [item.name for item in (await client.list(kind.resource)).items]
 
 
 async def delete(env: ManagedEnvironment) -> None:

@@ -116,7 +116,7 @@ async def second(glacier: Glacier, *, host: str = "192.0.2.11", device: str = OT
     await put_credentials(glacier.env, CREDENTIALS | {"credentials": BOTH})
     pool = another_pool(NAMESPACE)
     await client.apply(SnowIPPool.resource, pool, field_manager="kubectl")
-    config = copy.deepcopy(next(one for one in glacier.trees if one["kind"] == MACHINES))
+    config = copy.deepcopy(next(tree for tree in glacier.trees if tree["kind"] == MACHINES))
     config["metadata"]["name"] = "moraine"
     config["spec"]["devices"] = [device]
     config["spec"]["network"]["directNetworkInterfaces"][0]["ipPoolRef"]["name"] = pool["metadata"]["name"]
@@ -269,7 +269,7 @@ def test_an_upgrade_waits_for_the_image_of_its_version() -> None:
         glacier.kubernetes("1.36")
         await apply(glacier)
         assert "spec.amiID: found s.ami-1.36; device" in (await told(env))[1]
-        assert {one.split("-")[0] for one in await env.versions(GLACIER)} == {"v1.35.4"}
+        assert {version.split("-")[0] for version in await env.versions(GLACIER)} == {"v1.35.4"}
         devices.lacks(images=frozenset({AMI, "s.ami-1.36"}))
         await asyncio.sleep(PERIOD)
         await env.until_ready(GLACIER)

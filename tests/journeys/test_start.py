@@ -98,7 +98,7 @@ async def cluster(env: ManagedEnvironment, key: Key = GARDEN) -> Cluster:
 
 
 async def said(env: ManagedEnvironment, key: Key, type_: str = names.SYNCED) -> Condition:
-    return next(one for one in (await cluster(env, key)).status.conditions if one.type == type_)
+    return next(condition for condition in (await cluster(env, key)).status.conditions if condition.type == type_)
 
 
 async def scale(env: ManagedEnvironment, key: Key, count: int) -> None:

@@ -125,7 +125,7 @@ async def forget(client: Client) -> None:
 def synced(found: Object | None) -> str:
     assert found is not None
     conditions = found.decode(Cluster).status.conditions
-    return next((one.message for one in conditions if one.type == names.SYNCED), "")
+    return next((condition.message for condition in conditions if condition.type == names.SYNCED), "")
 
 
 async def readiness(management: Production, port: int, is_so: Callable[[int, str], bool]) -> str:

@@ -52,7 +52,7 @@ def story(tell: Tell, *, without: Iterable[str], simulates: bool = True) -> None
 
 
 async def definitions(client: Client) -> dict[str, Tree]:
-    return {one.name: one.tree for one in (await client.list(CUSTOM_RESOURCE_DEFINITION)).items}
+    return {item.name: item.tree for item in (await client.list(CUSTOM_RESOURCE_DEFINITION)).items}
 
 
 async def define(client: Client, name: str, definition: Tree) -> None:
@@ -72,7 +72,7 @@ def test_the_manager_starts_with_these_providers(installed: str) -> None:
             await asyncio.sleep(CALM)
         assert env.manager.unready == ""
         assert env.manager.notices["kinds"]() == ""
-        told = [one for one in logs if one["event"] == "optional kinds are not served"]
+        told = [log for log in logs if log["event"] == "optional kinds are not served"]
         assert len(told) == bool(absent)
         watched = [name for name in absent if "machines." not in name]
         assert [name for one in told for name in watched if name not in one["reason"]] == []
@@ -111,7 +111,7 @@ def test_webhook_says_what_readyz_says_without_capi() -> None:
         with pytest.raises(ServerFailure) as refused:
             await env.apply()
         assert f"the manager is not ready: {why}" in str(refused.value)
-        told = [one["event"] for one in logs if one["log_level"] == "warning"]
+        told = [log["event"] for log in logs if log["log_level"] == "warning"]
         assert told == ["not ready"]
         for name, definition in kept.items():
             await define(env.client, name, definition)
@@ -148,7 +148,7 @@ def test_a_definition_that_goes_and_comes_is_noticed(name: str) -> None:
             assert env.manager.notices["kinds"]() == ""
         kind = "" if name == CORE else "optional "
         again = "all required kinds are served" if name == CORE else "all optional kinds are served"
-        assert [one["event"] for one in logs if "served" in one["event"]] == [f"{kind}kinds are not served", again]
+        assert [log["event"] for log in logs if "served" in log["event"]] == [f"{kind}kinds are not served", again]
         assert all(name in one["reason"] for one in logs if one["event"].endswith("not served"))
         assert "watch interrupted" not in [one["event"] for one in logs]
         await env.apply()

@@ -54,13 +54,13 @@ def machines(stored: Stored, cluster: Key) -> dict[str, str]:
 def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
     """Else it would show nothing: nodes of one group are done, under way and not begun, and a machine is replaced."""
     versions = [
-        one.tree["spec"]["version"]
-        for one in stored.management.table(MACHINES).objects.values()
-        if one.name in machines(stored, GARDEN)
+        object_.tree["spec"]["version"]
+        for object_ in stored.management.table(MACHINES).objects.values()
+        if object_.name in machines(stored, GARDEN)
     ]
     assert set(versions) == {OLD, NEW}
     upgrades = [one.decode(NodeUpgrade) for one in stored.management.table(NODE_UPGRADES).objects.values()]
-    assert {one.status.completed for one in upgrades} == {True, False}
+    assert {upgrade.status.completed for upgrade in upgrades} == {True, False}
     assert len(upgrades) < len(machines(stored, GARDEN)) - 1
     assert len(machines(stored, ROLLING)) == 4
 
@@ -77,9 +77,9 @@ def test_upgrade_in_place_is_ended_with_same_machines(stored: Stored) -> None:
         assert machines(stored, GARDEN) == before
         assert _nodes(stored) == nodes
         assert _versions(stored, GARDEN) == {NEW}
-        assert [one for one in await marks(env) if one.startswith("garden")] == []
+        assert [mark for mark in await marks(env) if mark.startswith("garden")] == []
         assert not stored.management.table(NODE_UPGRADES).objects
-        made = [one.key.name for one in changes if one.table == MACHINES and one.before is None]
+        made = [change.key.name for change in changes if change.table == MACHINES and change.before is None]
         assert [name for name in made if name.startswith("garden")] == []
 
     go_on(stored, story)

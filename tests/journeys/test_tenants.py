@@ -99,7 +99,7 @@ def test_example_roles_give_what_they_say() -> None:
             await alice.cluster("garden")
             await env.until_ready(alice.key("garden"))
             assert (await alice.env.client.get(SECRET, "garden-kubeconfig", ALICE)).tree["data"]["value"]
-            assert [one.name for one in (await viewer.list(Cluster.resource, ALICE)).items] == ["garden"]
+            assert [item.name for item in (await viewer.list(Cluster.resource, ALICE)).items] == ["garden"]
             assert (await admin.list(Cluster.resource)).items
             for client, namespace in ((viewer, ALICE), (nobody, ALICE), (viewer, BOB), (alice.env.client, BOB)):
                 with pytest.raises(Forbidden):

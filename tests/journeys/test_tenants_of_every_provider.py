@@ -78,14 +78,14 @@ class Scene:
     async def forget(self) -> None:
         """Delete what he linked."""
         for _, table in list(self.env.store.tables()):
-            for found in [one for one in table.objects.values() if one.namespace == BOB]:
+            for found in [object_ for object_ in table.objects.values() if object_.namespace == BOB]:
                 if found.tree["apiVersion"] == Cluster.resource.api_version:
                     resource = CATALOG.resource_of(found.tree["apiVersion"], found.kind)
                     await self.bob.delete(resource, found.name, BOB)
 
     def made(self) -> list[str]:
         """The objects made for bob."""
-        found = (one for _, table in self.env.store.tables() for one in table.objects.values())
+        found = (object_ for _, table in self.env.store.tables() for object_ in table.objects.values())
         made = [one for one in found if (owner := owner_of(one.metadata.labels)) and owner.namespace == BOB]
         return sorted(f"{one.kind} {one.key}" for one in made)
 
@@ -94,7 +94,9 @@ def everything_of(env: ManagedEnvironment) -> dict[str, object]:
     """All that is hers, as far as it is content, of whatever kind."""
     names = {key_of(kind).name for kind in KINDS}
     found: dict[str, object] = {}
-    objects = [one for name, table in env.store.tables() if name not in NOT_CONTENT for one in table.objects.values()]
+    objects = [
+        object_ for name, table in env.store.tables() if name not in NOT_CONTENT for object_ in table.objects.values()
+    ]
     for one in objects:
         tree, metadata = one.tree, one.tree["metadata"]
         labels = metadata.get("labels") or {}

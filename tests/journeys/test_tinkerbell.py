@@ -38,7 +38,7 @@ async def workflows(forge: Forge) -> None:
 
 
 async def names(env: ManagedEnvironment, kind: type[Any]) -> list[str]:
-    return [one.name for one in (await env.client.list(kind.resource)).items]
+    return [item.name for item in (await env.client.list(kind.resource)).items]
 
 
 async def delete(env: ManagedEnvironment) -> None:
@@ -71,7 +71,7 @@ def test_machines_of_a_workflow_carry_their_pool() -> None:
         made = (await env.client.get(capi.Cluster.resource, "forge", SYSTEM_NAMESPACE)).tree
         assert made["spec"]["controlPlaneEndpoint"] == {"host": "192.0.2.13", "port": 6443}
         machines = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
-        assert sorted(one.metadata.labels.get("pool", "") for one in machines) == ["", "md-0"]
+        assert sorted(machine.metadata.labels.get("pool", "") for machine in machines) == ["", "md-0"]
         await workflows(forge)
         await delete(env)
 
@@ -87,7 +87,7 @@ def test_machines_without_spare_hardware_are_upgraded() -> None:
         before = await env.machine_names("forge")
         forge.kubernetes("1.36")
         await forge.step()
-        assert {one.split("-")[0] for one in await env.versions(FORGE)} == {"v1.36.3"}
+        assert {version.split("-")[0] for version in await env.versions(FORGE)} == {"v1.36.3"}
         assert await env.machine_names("forge") == before
         await workflows_are_for_new_machines(forge)
         of(forge.trees, MACHINES)["hardwareSelector"] = {"type": "big-worker"}
@@ -113,7 +113,7 @@ def test_single_machine_cluster_is_upgraded_in_place() -> None:
         before = await env.machine_names("forge")
         forge.kubernetes("1.36")
         await forge.step()
-        assert {one.split("-")[0] for one in await env.versions(FORGE)} == {"v1.36.3"}
+        assert {version.split("-")[0] for version in await env.versions(FORGE)} == {"v1.36.3"}
         assert await env.machine_names("forge") == before
 
     told_as(life)

@@ -29,13 +29,13 @@ def inventory(world: World) -> list[str]:
 
 
 def changes(world: World) -> list[str]:
-    return [str(one) for one in world.cloud.log.writes() if "Record" not in str(one)]
+    return [str(write) for write in world.cloud.log.writes() if "Record" not in str(write)]
 
 
 async def there(world: World, seed: str, resource: Resource) -> dict[str, str]:
     """UIDs by name of the shoot's resources of a kind, that are not being deleted."""
     listed = await world.seeds[seed].client.list(resource, ID if resource.namespaced else None)
-    return {one.name: one.metadata.uid for one in listed.items if one.metadata.deletion_timestamp is None}
+    return {item.name: item.metadata.uid for item in listed.items if item.metadata.deletion_timestamp is None}
 
 
 @pytest.mark.parametrize("kind", sampled(KINDS, 0, next(i for i, one in enumerate(KINDS) if one.__name__ == "Worker")))

@@ -92,12 +92,12 @@ def test_silent_cluster_says_so_and_goes_on_later() -> None:
 
             def says_why(cluster: Cluster) -> bool:
                 return any(
-                    one.type == names.READY and one.reason == Reason.WORKLOAD_CLUSTER_UNREACHABLE
-                    for one in cluster.status.conditions
+                    condition.type == names.READY and condition.reason == Reason.WORKLOAD_CLUSTER_UNREACHABLE
+                    for condition in cluster.status.conditions
                 )
 
             cluster = await env.until(says_why, key, seconds=60)
-            ready = next(one for one in cluster.status.conditions if one.type == names.READY)
+            ready = next(condition for condition in cluster.status.conditions if condition.type == names.READY)
             assert ready.message == (
                 "the CNI could not be installed in the workload cluster: no answer within 30 seconds"
             )
@@ -169,7 +169,11 @@ def test_slow_cluster_is_installed_like_any_other() -> None:
             await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=correct, type=PatchType.MERGE)
             await asyncio.sleep(120)
             assert (await workload.get(CLUSTER_ROLE, "kindnet")).tree["rules"]
-            synced = next(one for one in (await stored(env, GARDEN)).status.conditions if one.type == names.SYNCED)
+            synced = next(
+                condition
+                for condition in (await stored(env, GARDEN)).status.conditions
+                if condition.type == names.SYNCED
+            )
             assert synced.status == "True"
             events = (await env.client.list(CORE_EVENT, GARDEN.namespace)).items
             told = [event.tree["message"] for event in events if event.tree["reason"] == "DriftCorrected"]

@@ -44,7 +44,7 @@ def test_upgrades_are_listed_described_and_tried_again(env: LocalEnvironment) ->
     described = env.espalier("upgrades", "describe", "nobody-node-upgrader").out
     assert "KubeadmUpgraded" in described
     listed = json.loads(env.espalier("upgrades", "list", "-o", "json").out)
-    assert [one["kind"] for one in listed["items"]] == ["NodeUpgrade"]
+    assert [item["kind"] for item in listed["items"]] == ["NodeUpgrade"]
     assert (
         env.espalier("upgrades", "retry", "nobody-node-upgrader").out
         == "NodeUpgrade nobody-node-upgrader is being retried\n"

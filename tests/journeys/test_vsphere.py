@@ -34,9 +34,12 @@ CONTROL_PLANE, WORKERS = "", "vineyard-md-0"
 async def domains(env: ManagedEnvironment) -> None:
     """Workers are in the failure domain that their group names, under its name in Cluster API."""
     for kind in (VSphereFailureDomain, VSphereDeploymentZone):
-        assert [one.name for one in (await env.client.list(kind.resource)).items] == ["vineyard-vineyard-east"]
+        assert [item.name for item in (await env.client.list(kind.resource)).items] == ["vineyard-vineyard-east"]
     machines = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
-    assert sorted(one.tree["spec"].get("failureDomain", "") for one in machines) == ["", "vineyard-vineyard-east"]
+    assert sorted(machine.tree["spec"].get("failureDomain", "") for machine in machines) == [
+        "",
+        "vineyard-vineyard-east",
+    ]
 
 
 async def rotate(env: ManagedEnvironment) -> None:
@@ -53,13 +56,13 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert base64.b64decode(there.tree["data"]["vcenter.example.com.password"]) == b"another-reader"
     assert await env.machine_names("vineyard") == before
     assert await names(env.client, VSphereMachineTemplate) == templates
-    found = [one.raw for kind in (SECRET, CONFIG_MAP) for one in (await workload.list(kind)).items]
+    found = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
     canary = base64.b64encode(b"another-canary")
     assert not [raw for raw in found if canary in raw or b"another-canary" in raw]
 
 
 async def names(client: Client, kind: type[Any]) -> list[str]:
-    return [one.name for one in (await client.list(kind.resource)).items]
+    return [item.name for item in (await client.list(kind.resource)).items]
 
 
 async def delete(env: ManagedEnvironment) -> None:

@@ -359,7 +359,7 @@ def test_a_template_that_is_left_out_is_looked_up() -> None:
         await apply(vineyard)
         await env.until_ready(VINEYARD)
         templates = (await env.client.list(VSphereMachineTemplate.resource, SYSTEM_NAMESPACE)).items
-        found = {one.decode(VSphereMachineTemplate).spec.template.spec.template for one in templates}
+        found = {template.decode(VSphereMachineTemplate).spec.template.spec.template for template in templates}
         assert found == {"/Datacenter/vm/Templates/0"}
 
     tell(story)
@@ -440,11 +440,11 @@ def test_deleted_config_is_named_as_the_reason() -> None:
     async def story(env: ManagedEnvironment, _center: VCenter, vineyard: Vineyard) -> None:
         owner = {"apiVersion": Cluster.resource.api_version, "kind": "Cluster", "name": "vineyard", "uid": "of-before"}
         held = {"finalizers": ["example.com/mine"], "ownerReferences": [owner]}
-        config = next(one for one in vineyard.trees if one["kind"] == DATACENTER.kind)
+        config = next(tree for tree in vineyard.trees if tree["kind"] == DATACENTER.kind)
         config["metadata"] |= held
         await apply(vineyard)
         waits = await env.until(lambda found: bool(found.status.conditions), VINEYARD)
-        (ready,) = (one for one in waits.status.conditions if one.type == "Ready")
+        (ready,) = (condition for condition in waits.status.conditions if condition.type == "Ready")
         assert ready.message.endswith(", but it is being deleted: create it again once it is gone")
         patch: Tree = {"metadata": {"finalizers": None}}
         await env.client.patch(DATACENTER, "vineyard", NAMESPACE, patch=patch, type=PatchType.MERGE)

@@ -50,7 +50,11 @@ def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], *, resync: f
 
 
 def said(cluster: Cluster) -> dict[str, tuple[str, str]]:
-    return {one.type: (one.reason, one.message) for one in cluster.status.conditions if one.status != "True"}
+    return {
+        condition.type: (condition.reason, condition.message)
+        for condition in cluster.status.conditions
+        if condition.status != "True"
+    }
 
 
 async def hold(env: ManagedEnvironment, finalizer: str) -> None:

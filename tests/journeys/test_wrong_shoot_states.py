@@ -62,8 +62,8 @@ async def edit(world: World, what: str) -> None:
 
 async def content(world: World) -> dict[str, Any]:
     tree = (await world.client.get(ShootState.resource, "apple", NAMESPACE)).tree
-    entries = {one["kind"]: {**one, "epoch": 0} for one in tree["extensions"]}
-    return {**entries, "secrets": {one["name"]: one["data"] for one in tree["gardenlet"]["secrets"]}}
+    entries = {extension["kind"]: {**extension, "epoch": 0} for extension in tree["extensions"]}
+    return {**entries, "secrets": {secret["name"]: secret["data"] for secret in tree["gardenlet"]["secrets"]}}
 
 
 @pytest.mark.parametrize("what", sampled(EDITS, 0, 2, 4))
@@ -121,7 +121,7 @@ def test_older_shoot_state_of_lost_seed_is_refused() -> None:
             await asyncio.sleep(120)
             before = await world.client.get(ShootState.resource, "apple", NAMESPACE)
             pools = (await world.client.get(Shoot.resource, "apple", NAMESPACE)).tree["spec"]["provider"]["workers"]
-            await world.patch({"spec": {"provider": {"workers": [{**one, "minimum": 2} for one in pools]}}})
+            await world.patch({"spec": {"provider": {"workers": [{**pool, "minimum": 2} for pool in pools]}}})
             await asyncio.sleep(240)  # two machines, and the garden knows that there is a later state
             await world.healthy("a")
             newest = await world.client.get(ShootState.resource, "apple", NAMESPACE)

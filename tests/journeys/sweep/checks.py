@@ -31,7 +31,8 @@ async def ready_of(h: History) -> str:
     tree = await cluster_of(h)
     conditions = (tree.get("status") or {}).get("conditions") or []
     return "; ".join(
-        f"{one['type']}={one['status']} {one['reason']}: {one.get('message', '')[:300]}" for one in conditions
+        f"{condition['type']}={condition['status']} {condition['reason']}: {condition.get('message', '')[:300]}"
+        for condition in conditions
     )
 
 
@@ -39,7 +40,7 @@ async def wrong(h: History) -> list[Wrong]:
     """The differences from the undisturbed end; empty when there are none."""
     tree = await cluster_of(h)
     status = tree.get("status") or {}
-    by_type = {one["type"]: one for one in status.get("conditions") or []}
+    by_type = {condition["type"]: condition for condition in status.get("conditions") or []}
     found = []
     for type_ in ("Ready", "Synced"):
         one = by_type.get(type_, {"status": "missing", "reason": "", "message": ""})
@@ -73,13 +74,15 @@ async def end_of(h: History) -> dict[str, object]:
     cluster = await there(h, (Cluster.resource, "garden", NAMESPACE))
     datacenter = await there(h, (DockerDatacenterConfig.resource, "garden", NAMESPACE))
     found["Cluster held"] = sorted(cluster.metadata.finalizers) if cluster else None
-    found["datacenter owned"] = sorted(one.kind for one in datacenter.metadata.owner_references) if datacenter else None
+    found["datacenter owned"] = (
+        sorted(reference.kind for reference in datacenter.metadata.owner_references) if datacenter else None
+    )
     copy = await there(h, (SECRET, "garden-kubeconfig", NAMESPACE))
     found["copy of the kubeconfig"] = sorted(copy.tree["data"]) if copy else None
     try:
         workload = await h.env.workload() if copy else None
         nodes = (await workload.list(NODE)).items if workload else []
-        found["nodes"] = sorted(_node(one) for one in nodes)
+        found["nodes"] = sorted(_node(node) for node in nodes)
     except KubeError as error:
         found["nodes"] = f"no answer: {error}"
     return found

@@ -93,7 +93,7 @@ async def drop_datacenter(h: History) -> str:
 async def drop_node(h: History) -> str:
     try:
         workload = await h.env.workload()
-        nodes = sorted(one.name for one in (await workload.list(NODE)).items if "-md-" in one.name)
+        nodes = sorted(item.name for item in (await workload.list(NODE)).items if "-md-" in item.name)
         if nodes:
             name = h.rng.choice(nodes)
             await workload.delete(NODE, name)

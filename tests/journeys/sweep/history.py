@@ -110,7 +110,7 @@ async def objects(h: History, *resources: Resource) -> list[Where]:
     found: list[Where] = []
     for resource in resources or MADE:
         listed = await h.env.client.list(resource, SYSTEM_NAMESPACE)
-        found += [(resource, one.name, one.namespace) for one in listed.items]
+        found += [(resource, item.name, item.namespace) for item in listed.items]
     return sorted(found, key=lambda one: (one[0].kind, one[1]))
 
 
