@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from espalier.api.version_matrix import minor_of
 from espalier.assets.component import Component
@@ -21,12 +22,15 @@ from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.hashing import crc32c
 from espalier.etcd.requests import Put
+from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.upgrader.etcd import last_old_request
 from tests.contracts.etcd.restoring import AFTER, BEFORE, restored, source
-from tests.support.etcd.etcd_histories import Compact, Grant, Step, histories
-from tests.support.etcd.real_etcd import built, programs_of, real_etcd
+from tests.support.etcd.etcd_histories import EVERYTHING, Compact, Grant, Step, histories
+from tests.support.etcd.real_etcd import RealEtcd, built, free_ports, programs_of, real_etcd
 from tests.support.etcd.restored_etcd import database, everything
 from tests.support.sampling import sampled
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
 
@@ -59,6 +63,42 @@ async def test_restored_etcd_starts_with_the_same_numbers(component: Component, 
         stored = await client.get(b"new")
         assert stored is not None
         assert (stored.mod_revision, stored.value) == (last + 1, b"1")
+
+
+@VERSIONS
+async def test_member_that_joins_gets_restored_data(component: Component, tmp_path: Path) -> None:
+    """The log of a restored etcd has none of them: without a raft snapshot, a new member would begin empty."""
+    programs, (port, other_port) = programs_of(component), free_ports(2)
+    urls = {"m0": f"http://127.0.0.1:{port}", "m1": f"http://127.0.0.1:{other_port}"}
+    async with source(component, tmp_path) as origin:
+        await origin.play(BEFORE)
+        await origin.full(final=True)
+        expected = await everything(origin.client)
+        members = membership("m0", "", "etcd-cluster", urls["m0"])
+        folders = {name: tmp_path / name for name in urls}
+        for folder in folders.values():
+            folder.mkdir()
+        await restore(origin.store, folders["m0"] / "data", Options(members=members))
+    flags = {
+        name: {"name": name, "listen-peer-urls": url, "initial-advertise-peer-urls": url} for name, url in urls.items()
+    }
+    first = {**flags["m0"], "initial-cluster": f"m0={urls['m0']}"}
+    both = ",".join(f"{name}={url}" for name, url in urls.items())
+    second = RealEtcd(
+        programs, folders["m1"], {**flags["m1"], "initial-cluster": both, "initial-cluster-state": "existing"}
+    )
+    async with real_etcd(programs, folders["m0"], first) as etcd, etcd.client() as client:
+        learner = await eventually(lambda: client.add_learner(urls["m1"]), despite=EtcdError)
+        starting = asyncio.ensure_future(second.start())
+        try:
+            await eventually(lambda: client.promote_member(learner.id), lambda _: True, despite=EtcdError)
+            await starting
+            async with second.client() as joined:
+                assert (await joined.do(replace(EVERYTHING, serializable=True))).items == expected
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            await second.kill()
 
 
 @VERSIONS

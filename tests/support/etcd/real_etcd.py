@@ -171,13 +171,7 @@ async def real_etcd(
 @contextlib.asynccontextmanager
 async def real_cluster(programs: Path, folder: Path, size: int = 3) -> AsyncIterator[list[RealEtcd]]:
     """Members of one cluster that runs, in folders of their own below `folder`."""
-    with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(size):
-            listener = held.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-    peers = {f"m{number}": f"http://127.0.0.1:{port}" for number, port in enumerate(ports)}
+    peers = {f"m{number}": f"http://127.0.0.1:{port}" for number, port in enumerate(free_ports(size))}
     members = []
     for name, url in peers.items():
         own = folder / name
@@ -196,6 +190,17 @@ async def real_cluster(programs: Path, folder: Path, size: int = 3) -> AsyncIter
         yield members
     finally:
         await asyncio.gather(*(member.kill() for member in members))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine on which nothing listens."""
+    with contextlib.ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            listener = held.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            ports.append(int(listener.getsockname()[1]))
+    return ports
 
 
 def programs_of(component: Component) -> Path:

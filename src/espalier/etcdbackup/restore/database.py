@@ -86,7 +86,7 @@ def complete(
         granted = sorted(history.leases - state.leases.keys())
         meta[CONSISTENT_INDEX] = wal.last_index(membership).to_bytes(8, "big")
         meta[TERM] = wal.TERM.to_bytes(8, "big")
-        meta.pop(CONF_STATE, None)  # of the old members; replaying the log gives it
+        meta[CONF_STATE] = wal.conf_state(membership)
         if served > history.revision:
             meta[SCHEDULED_COMPACTION] = revision_key(served)
         update.replace(META, sorted(meta.items()))

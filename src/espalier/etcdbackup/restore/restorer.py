@@ -15,7 +15,7 @@ from espalier.api.version_matrix import etcd_minors_for
 from espalier.etcd.backend import State
 from espalier.etcd.bbolt.reading import Damaged
 from espalier.etcdbackup.restore import plan, wal
-from espalier.etcdbackup.restore.data_directory import WAL, SideFolder, side_folder
+from espalier.etcdbackup.restore.data_directory import DATABASE, WAL, SideFolder, side_folder
 from espalier.etcdbackup.restore.database import Contents, complete, state_of
 from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.members import Membership, membership
@@ -91,6 +91,8 @@ async def restore(
         if contents.revision <= 1:
             raise NothingToRestore(f"{full.name} is a snapshot of an empty etcd; start from an empty data directory")
         await asyncio.to_thread(side.write, WAL / wal.SEGMENT, wal.segment(options.members))
+        taken = DATABASE.with_name(wal.snapshot_name(options.members))
+        await asyncio.to_thread(side.write, taken, wal.snapshot(options.members))
         for name, note in notes.items():
             await asyncio.to_thread(side.write, name, note)
         replaced = await _uninterrupted(side.put_in_place)

@@ -212,7 +212,8 @@ async def test_all_of_it_is_on_disk_before_it_has_its_name(
     await backed_up(store, played(STORY), 10, [])
     order, data = DiskOrder(monkeypatch), tmp_path / "data"
     await restore(store, data, AGAIN, notes={Path("member/note.json"): b"{}"})
-    files = {Path("member/snap/db"), WAL / wal.SEGMENT, Path("member/note.json")}
+    taken = Path("member/snap", wal.snapshot_name(AGAIN.members))
+    files = {Path("member/snap/db"), taken, WAL / wal.SEGMENT, Path("member/note.json")}
     folders = {Path("member/snap"), WAL, Path("member"), Path()}
     assert {tmp_path / "data.part" / path for path in files | folders} <= order.before(data)
     assert tmp_path in order.after(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from espalier.etcd.hashing import crc32c
@@ -46,7 +47,7 @@ def records(segment: bytes) -> list[tuple[int, bytes]]:
 
 def test_log_says_who_member_is_and_adds_all_members() -> None:
     records_of_log = records(wal.segment(THREE))
-    assert [kind for kind, _ in records_of_log] == [4, 1, 5, 2, 2, 2, 3]
+    assert [kind for kind, _ in records_of_log] == [4, 1, 5, 2, 2, 2, 3, 5]
     assert fields(records_of_log[1][1]) == {1: THREE.own.id, 2: THREE.cluster_id}
     assert fields(records_of_log[2][1]) == {1: 0, 2: 0}
     for index, (member, (_, data)) in enumerate(zip(THREE.members, records_of_log[3:6], strict=True), 1):
@@ -56,3 +57,17 @@ def test_log_says_who_member_is_and_adds_all_members() -> None:
         assert isinstance(change, bytes)
         assert fields(change) == {1: 0, 2: 0, 3: member.id, 4: member.encode()}
     assert fields(records_of_log[6][1]) == {1: wal.TERM, 2: THREE.members[0].id, 3: wal.last_index(THREE)}
+    taken = fields(records_of_log[7][1])
+    assert (taken[1], taken[2]) == (wal.last_index(THREE), wal.TERM)
+
+
+def test_raft_snapshot_has_all_members_and_its_sum() -> None:
+    snapshot = fields(wal.snapshot(THREE))
+    content = snapshot[2]
+    assert isinstance(content, bytes)
+    assert snapshot[1] == crc32c([content])
+    data = fields(content)[1]
+    assert isinstance(data, bytes)
+    known = json.loads(data)["Root"]["Children"]["0"]["Children"]["members"]["Children"]
+    assert known.keys() == {f"{member.id:x}" for member in THREE.members}
+    assert wal.snapshot_name(THREE) == f"{wal.TERM:016x}-{3:016x}.snap"
