@@ -158,6 +158,7 @@ class Seat:
     clock: Path | None = None
     """A file with the seconds by which the agent's clock is off."""
     port: int = 0
+    agent_port: int = 0
     address: str = ""
     """Of the agent."""
     _guard: Process | None = field(default=None, repr=False)
@@ -182,19 +183,27 @@ class Seat:
         """etcd for clients."""
         return f"http://127.0.0.1:{self.port}"
 
+    def etcd_command(self) -> list[str]:
+        """The command line of etcd."""
+        return self.programs.command(self.run / "etcd.sock", self.data)
+
+    def member_flags(self) -> list[str]:
+        """The flags of the agent about its etcd's members."""
+        return ["--initial-cluster", f"default={PEER}", "--initial-advertise-peer-urls", PEER]
+
     async def start_guard(self) -> None:
         """Start the guard, which starts nothing by itself. It keeps its port."""
         socket = self.run / "etcd.sock"
         arguments = ["-m", "espalier.cli", "etcd-guard", "--listen", f"127.0.0.1:{self.port}"]
         arguments += ["--etcd-socket", str(socket), "--control", str(self.run / "guard.sock")]
-        arguments += ["--stop-timeout", "5s", "--", *self.programs.command(socket, self.data)]
+        arguments += ["--stop-timeout", "5s", "--", *self.etcd_command()]
         self._guard = Process(arguments, self.folder / "guard.log", self.run)
         self.port = int((await self._guard.start()).rpartition(":")[2])
 
     async def start_agent(self) -> None:
         """Start the agent."""
         arguments = [*espalier(self.clock), "etcd-agent", "run", self.store, "--endpoints", self.etcd_url]
-        arguments += ["--listen", "127.0.0.1:0", "--epoch", str(self.epoch), "--cluster", CLUSTER]
+        arguments += ["--listen", f"127.0.0.1:{self.agent_port}", "--epoch", str(self.epoch), "--cluster", CLUSTER]
         arguments += [
             "--timing",
             str(self.timing),
@@ -203,7 +212,7 @@ class Seat:
             "--guard",
             str(self.run / "guard.sock"),
         ]
-        arguments += ["--initial-cluster", f"default={PEER}", "--initial-advertise-peer-urls", PEER]
+        arguments += self.member_flags()
         arguments += ["--delta-snapshot-period", "1s"] + (["--founding"] if self.founding else [])
         self._agent = Process(arguments, self.folder / "agent.log", environment=self.environment)
         self.address = await self._agent.start()
@@ -421,7 +430,7 @@ class Seats:
 
     async def copy(self, to: Seat) -> Process:
         """Start the copy."""
-        source = self._all[to.epoch - 2]
+        source = next(seat for seat in self._all if seat.epoch == to.epoch - 1)
         arguments = [*espalier(to.clock), "etcd-agent", "copy", source.store, to.store, "--epoch", str(to.epoch)]
         arguments += ["--source-epoch", str(source.epoch), "--cluster", CLUSTER, "--timing", str(self._timing)]
         process = Process([*arguments, "--listen", "127.0.0.1:0"], to.folder / "copy.log", environment={

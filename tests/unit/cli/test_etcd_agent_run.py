@@ -71,3 +71,36 @@ def test_foreign_folder_is_not_restored_into(tmp_path: Path, capsys: Captured) -
     assert "/ can't be a data directory" in refused(tmp_path, capsys, "--data-dir", "/", code=1)
     command = ["etcd-agent", "restore", f"file://{tmp_path}/store", "--data-dir", str(tmp_path / "precious")]
     assert run([*command, "--replace"]) == 1
+
+
+MEMBERS = (
+    "--name",
+    "a",
+    "--initial-cluster",
+    "a=http://a:1,b=http://b:1",
+    "--initial-advertise-peer-urls",
+    "http://a:1",
+)
+"""Of an etcd with two members."""
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--member-clients", "a=http://a:2,b=http://b:2"), "--member-agents must be given with --member-clients"),
+        (("--member-config", "/run/c"), "--member-config needs --member-clients"),
+        (
+            ("--member-clients", "a=http://a:2", "--member-agents", "a=http://a:3", "--member-config", "/run/c"),
+            "--member-clients: found a, allowed are the members of --initial-cluster: a, b",
+        ),
+        (
+            ("--member-clients", "a=http://a:2,a=http://b:2", "--member-agents", "a", "--member-config", "/run/c"),
+            "--member-clients: found 'a=http://b:2', allowed is NAME=URL once for each member",
+        ),
+    ],
+)
+def test_members_without_all_their_urls_are_refused(
+    tmp_path: Path, capsys: Captured, flags: Sequence[str], sentence: str
+) -> None:
+    owner = (*OWNER, "--data-dir", str(tmp_path / "data"), "--guard", str(tmp_path / "guard.sock"), *MEMBERS)
+    assert sentence in refused(tmp_path, capsys, *owner, *flags)

@@ -17,6 +17,8 @@ class InitiateCopyOperation(msgspec.Struct, frozen=True, rename="camel"):
     api_servers_ended: bool = False
     """No API server pod is left that could answer for this epoch, and none will be created. The agent need not wait for
     `servingGrace`, unless an etcd client has connected since."""
+    api_servers_ended_for: Annotated[float, msgspec.Meta(ge=0, le=7 * 86400)] = 0
+    """Seconds since which the caller has known that."""
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0
     """How long the agent may delay its answer, waiting for the CopyOperation to be more than `Initial`."""
 
@@ -31,6 +33,10 @@ class CopyOperationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defa
     copy_operation: CopyOperation | None = None
     message: str = ""
     """For people: why the agent can't tell, or what it waits for."""
+    shut: bool = False
+    """Nothing passes this agent's proxy any more, nor ever will in this epoch."""
+    silent: bool = False
+    """Besides, no API server answers from a cache that it filled through this proxy."""
 
 
 Time: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$")]

@@ -318,6 +318,7 @@ async def restore(
 @click.option("--etcd-config", type=flags.FILE, metavar="FILE", help="Base of the etcd configuration at /config.")
 @click.option("--guard", type=flags.FILE, metavar="PATH", help="Unix socket of `espalier etcd-guard --control`.")
 @etcd_election.membership
+@etcd_election.peers
 @etcd_election.needs_data_directory
 async def run(
     *,
@@ -352,6 +353,9 @@ async def run(
     initial_cluster: str,
     initial_cluster_token: str,
     initial_advertise_peer_urls: str,
+    member_clients: str,
+    member_agents: str,
+    member_config: Path | None,
 ) -> None:
     """Back up a running etcd: full snapshots on a schedule, and delta snapshots every few seconds.
 
@@ -398,5 +402,8 @@ async def run(
             initial_cluster=initial_cluster,
             token=initial_cluster_token,
             advertise_peer_urls=initial_advertise_peer_urls,
+            member_clients=member_clients,
+            member_agents=member_agents,
+            member_config=member_config,
         )
     )

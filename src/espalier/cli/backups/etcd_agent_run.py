@@ -24,9 +24,10 @@ from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.election import agent
 from espalier.etcdbackup.restore.data_directory import check_is_of_etcd
 from espalier.etcdbackup.restore.errors import RestoreError
-from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.restore.members import Membership, membership
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
 from espalier.etcdbackup.running.initialization import Initialization, add_initialization
+from espalier.etcdbackup.running.members import Members
 from espalier.etcdbackup.running.process import Ownership, run_agent
 from espalier.etcdbackup.snapshots.names import Compression
 from espalier.etcdbackup.snapshots.retention import Exponential, Newest
@@ -76,6 +77,9 @@ class RunFlags:
     initial_cluster: str = ""
     token: str = ""
     advertise_peer_urls: str = ""
+    member_clients: str = ""
+    member_agents: str = ""
+    member_config: Path | None = None
 
 
 async def run(given: RunFlags) -> None:
@@ -139,7 +143,13 @@ def _ownership(given: RunFlags) -> Ownership | None:
     """With `--epoch` the agent decides whether etcd serves."""
     if given.epoch is None:
         etcd_election.needs_epoch(
-            cluster=given.cluster, timing=given.timing, founding=given.founding, guard=given.guard
+            cluster=given.cluster,
+            timing=given.timing,
+            founding=given.founding,
+            guard=given.guard,
+            member_clients=given.member_clients,
+            member_agents=given.member_agents,
+            member_config=given.member_config,
         )
         return None
     election = etcd_election.election(given.epoch, given.cluster, given.timing)
@@ -147,12 +157,38 @@ def _ownership(given: RunFlags) -> Ownership | None:
         raise Usage(
             "--data-dir and --guard must be given with --epoch: etcd's data, and the control socket of its guard"
         )
-    settings = agent.Settings(election.epoch, election.cluster, election.timing, given.founding)
     try:
         members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
     except ValueError as error:
         raise Usage(str(error)) from None
-    return Ownership(settings, given.guard, given.data_dir, members)
+    peers = _peers(given, members)
+    others = peers.others if peers is not None else ()
+    settings = agent.Settings(election.epoch, election.cluster, election.timing, given.founding, others)
+    if peers is not None:
+        members = membership(given.name, "", given.token, given.advertise_peer_urls)
+    return Ownership(settings, given.guard, given.data_dir, members, peers)
+
+
+def _peers(given: RunFlags, members: Membership) -> Members | None:
+    """With `--member-clients`, etcd has several members, and the agent writes its configuration. Raises `Usage`."""
+    rest = {"member-agents": given.member_agents, "member-config": given.member_config}
+    if not given.member_clients:
+        for name, value in {**rest, "etcd-config": given.etcd_config}.items():
+            if value:
+                raise Usage(f"--{name} needs --member-clients with --epoch: otherwise the guard starts etcd with flags")
+        return None
+    for name, value in rest.items():
+        if not value:
+            raise Usage(f"--{name} must be given with --member-clients")
+    assert given.member_config is not None and given.data_dir is not None  # noqa: S101, PT018 - checked
+    alone = membership(given.name, "", given.token, given.advertise_peer_urls)
+    return Members(
+        members,
+        etcd_election.urls_of_members(given.member_clients, "--member-clients", members),
+        etcd_election.urls_of_members(given.member_agents, "--member-agents", members),
+        EtcdConfiguration(alone, given.token, given.data_dir, given.etcd_config),
+        given.member_config,
+    )
 
 
 def server_files(certificate: Path | None, key: Path | None, client_authority: Path | None) -> ServerFiles | None:
@@ -175,8 +211,8 @@ def _initialization(given: RunFlags) -> Callable[[web.Application, Store], None]
     """With a data directory and without an election, serve the requests of etcd-wrapper."""
     folder = given.data_dir
     if folder is None or given.epoch is not None:
-        if given.etcd_config is not None:
-            raise ValueError("--etcd-config needs --data-dir, and excludes --epoch: the guard starts etcd with flags")
+        if given.etcd_config is not None and folder is None:
+            raise ValueError("--etcd-config needs --data-dir")
         return lambda _application, _store: None
     members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
     configuration = EtcdConfiguration(members, given.token, folder, given.etcd_config)

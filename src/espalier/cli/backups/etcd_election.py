@@ -15,6 +15,8 @@ from espalier.api.etcd.timing import Timing
 from espalier.cli.backups.election_times import read_times
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Usage
+from espalier.etcd.endpoints import endpoint
+from espalier.etcdbackup.restore.members import Membership
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _MOST_EPOCHS = 2**53
@@ -63,6 +65,45 @@ def membership(command: Decorated) -> Decorated:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def peers(command: Decorated) -> Decorated:
+    """Flags about the members of an etcd that has several."""
+    for option in (
+        click.option(
+            "--member-config", type=flags.FILE, metavar="FILE",
+            help="etcd's --config-file, which the agent writes if etcd has several members.",
+        ),
+        click.option(
+            "--member-agents", default="", metavar="NAME=URL",
+            help="URLs of the agents of all members of --initial-cluster; comma-separated.",
+        ),
+        click.option(
+            "--member-clients", default="", metavar="NAME=URL",
+            help="Client URLs of all members of --initial-cluster, which are those of their guards; comma-separated.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def urls_of_members(text: str, flag: str, members: Membership) -> dict[str, str]:
+    """The URLs by the names of members. Raises `Usage` unless there is one for each member."""
+    urls: dict[str, str] = {}
+    for entry in text.split(","):
+        name, equals, url = entry.strip().partition("=")
+        if not (name and equals and url) or name in urls:
+            raise Usage(f"{flag}: found {entry!r}, allowed is NAME=URL once for each member, separated by commas")
+        try:
+            endpoint(url, tls=False)
+        except ValueError as error:
+            raise Usage(f"{flag}: {error}") from None
+        urls[name] = url
+    names = {member.name for member in members.members}
+    if urls.keys() != names:
+        given = ", ".join(sorted(urls))
+        raise Usage(f"{flag}: found {given}, allowed are the members of --initial-cluster: {', '.join(sorted(names))}")
+    return urls
 
 
 def election(epoch: int, cluster: str, timing: Path | None) -> ElectionFlags:

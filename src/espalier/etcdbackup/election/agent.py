@@ -27,6 +27,12 @@ There is no way back from the last two: a later read without the CopyOperation i
 read: after its end nothing more is put (`unread`) until a read has succeeded. Of a new cluster's first epoch, whose
 container has no marker, an agent without data puts the marker.
 
+An etcd with several members has an agent beside each. All of them read the same objects, and each opens and shuts its
+own proxy. Once the epoch has ended, the agent of the leader acts for all: it takes the final snapshot when the proxies
+of all members are shut, and puts `Ready` when no API server of any can answer. It knows that from the other agents; of
+one that does not say so, because it is shut by itself by then (`others_silent_from`). If the leader is lost, the agent
+of the next one goes on.
+
 Failures are no phases. A read or a put that fails is repeated at the next poll, etcd that ends and a snapshot that
 fails after `retry_due`; the deadline of the proxy goes on meanwhile.
 """
@@ -99,6 +105,8 @@ class Settings(msgspec.Struct, frozen=True):
     timing: Timing
     founding: bool = False
     """The epoch is the first of a new cluster: the agent makes the first-start marker if there are no data."""
+    others: tuple[str, ...] = ()
+    """The names of the other members of this etcd."""
 
 
 class Agent(msgspec.Struct, frozen=True):
@@ -131,6 +139,16 @@ class Agent(msgspec.Struct, frozen=True):
     retry_due: float = 0
     """After a failure, etcd is not started again, nor the final snapshot taken again, before this time."""
     progress_due: float = 0
+    leads: bool = True
+    """The own member leads the etcd."""
+    ended_at: float | None = None
+    """The time at which the CopyOperation was read first."""
+    others_release: float = 0
+    """How long other members may still serve after that, caches of API servers included."""
+    others_shut: frozenset[str] = frozenset()
+    """The other members whose proxies are known to be shut."""
+    others_silent: frozenset[str] = frozenset()
+    """Those of them of which no API server can answer from its cache."""
 
     @property
     def serves(self) -> bool:
@@ -162,12 +180,23 @@ def start(settings: Settings, etcd: Etcd, has_data: bool, at: float) -> Agent:
         proxy_until=at + settings.timing.validity,
         etcd=etcd,
         may_found=settings.founding and not has_data,
+        leads=not settings.others,
     )
+
+
+def is_shut(agent: Agent) -> bool:
+    """True if the own proxy lets nothing pass and never will again, as this epoch has ended."""
+    return agent.phase in (Phase.HANDING_OVER, Phase.HANDED_OVER) and agent.shut_since is not None
+
+
+def is_silent(settings: Settings, agent: Agent, at: float) -> bool:
+    """True if, besides, no API server that was connected to the own proxy answers from its cache."""
+    return is_shut(agent) and at >= silent_from(settings.timing, agent)
 
 
 def due(settings: Settings, agent: Agent) -> float | None:
     """The time at which the agent wants a `Due`; None while it waits for another event."""
-    return min(_due_times(settings.timing, agent), default=None)
+    return min(_due_times(settings, agent), default=None)
 
 
 def step(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> AgentStep:
@@ -201,8 +230,15 @@ def _apply_event(settings: Settings, agent: Agent, event: events.AgentEvent, at:
             return replace(agent, taking=False, ready=ready), ()
         case events.SnapshotFailed():
             return replace(agent, taking=False, stored=0, retry_due=retry), ()
-        case events.InitiateCalled(api_servers_ended=ended):
-            known = at if ended and agent.api_servers_ended is None else agent.api_servers_ended
+        case events.LeaderSeen(leads=leads):
+            return replace(agent, leads=leads), ()
+        case events.MemberClosed(name=name, silent=silent):
+            shut = agent.others_shut | {name}
+            return replace(
+                agent, others_shut=shut, others_silent=agent.others_silent | ({name} if silent else set())
+            ), ()
+        case events.InitiateCalled(api_servers_ended=ended, ended_for=ended_for):
+            known = at - ended_for if ended and agent.api_servers_ended is None else agent.api_servers_ended
             return replace(agent, initiating=True, read_due=at, api_servers_ended=known), ()
         case events.Due():
             return agent, ()
@@ -213,6 +249,9 @@ def _apply_read(settings: Settings, agent: Agent, seen: events.Observed, at: flo
     if isinstance(seen.operation, CopyOperation):
         ends = agent.phase not in (Phase.HANDING_OVER, Phase.HANDED_OVER)
         agent = replace(agent, operation=seen.operation, version=seen.version, initiating=False)
+        if agent.ended_at is None:
+            promised = seen.marker.release_seconds if isinstance(seen.marker, FirstStart) else 0
+            agent = replace(agent, ended_at=at, others_release=max(settings.timing.release, promised))
         phase = Phase.HANDING_OVER if seen.operation.status is Status.INITIAL else Phase.HANDED_OVER
         if ends and phase is Phase.HANDING_OVER:
             agent = replace(agent, progress_due=at + settings.timing.progress_period)
@@ -286,6 +325,28 @@ def silent_from(timing: Timing, agent: Agent) -> float:
     return agent.idle_since + timing.serving_grace
 
 
+def others_shut_from(settings: Settings, agent: Agent) -> float:
+    """The time from which the proxies of all other members are shut; infinity before the epoch has ended.
+
+    A proxy of which that is not known shuts by itself: reads that begin once the CopyOperation can be read find it.
+    """
+    if agent.others_shut.issuperset(settings.others):
+        return float("-inf")
+    if agent.ended_at is None:
+        return float("inf")
+    return agent.ended_at + settings.timing.fence(agent.others_release - settings.timing.serving_grace)
+
+
+def others_silent_from(settings: Settings, agent: Agent) -> float:
+    """The time from which API servers answer nothing that they have from other members; infinity before the epoch has
+    ended."""
+    if agent.others_silent.issuperset(settings.others):
+        return float("-inf")
+    if agent.ended_at is None:
+        return float("inf")
+    return agent.ended_at + settings.timing.fence(agent.others_release)
+
+
 def _decide_proxy(settings: Settings, agent: Agent, at: float) -> AgentStep:
     del settings, at
     if agent.phase in (Phase.STARTING, Phase.OWNER) or agent.proxy is not ProxyState.OPEN:
@@ -294,8 +355,9 @@ def _decide_proxy(settings: Settings, agent: Agent, at: float) -> AgentStep:
 
 
 def _decide_etcd(settings: Settings, agent: Agent, at: float) -> AgentStep:
-    del settings
-    wanted = agent.phase is Phase.OWNER or (agent.phase is Phase.HANDING_OVER and agent.ready is None)
+    # With several members, another one may have to take the final snapshot, for which it needs this one.
+    is_needed = agent.ready is None or bool(settings.others)
+    wanted = agent.phase is Phase.OWNER or (agent.phase is Phase.HANDING_OVER and is_needed)
     if wanted and agent.etcd is Etcd.ENDED and at >= agent.retry_due:
         return replace(agent, etcd=Etcd.STARTING), (StartEtcd(),)
     leave = wanted or agent.taking or agent.phase is Phase.STARTING
@@ -305,9 +367,9 @@ def _decide_etcd(settings: Settings, agent: Agent, at: float) -> AgentStep:
 
 
 def _decide_final_snapshot(settings: Settings, agent: Agent, at: float) -> AgentStep:
-    """Take the final snapshot once nothing passes the proxy: no write is acknowledged after that."""
-    del settings
+    """Take the final snapshot once nothing passes any proxy: no write is acknowledged after that."""
     closed = agent.phase is Phase.HANDING_OVER and agent.shut_since is not None and agent.etcd is Etcd.RUNNING
+    closed = closed and agent.leads and at >= others_shut_from(settings, agent)
     if closed and agent.ready is None and not agent.taking and at >= agent.retry_due:
         return replace(agent, taking=True, stored=0), (TakeFinalSnapshot(),)
     return agent, ()
@@ -318,7 +380,7 @@ def _decide_puts(settings: Settings, agent: Agent, at: float) -> AgentStep:
     if agent.putting or agent.unread or agent.phase is not Phase.HANDING_OVER or agent.operation is None:
         return agent, ()
     if agent.ready is not None:
-        if at < silent_from(settings.timing, agent):
+        if at < max(silent_from(settings.timing, agent), others_silent_from(settings, agent)):
             return agent, ()
         return replace(agent, putting=True), (PutOperation(agent.ready, agent.version),)
     if agent.stored > agent.operation.progress and at >= agent.progress_due:
@@ -334,20 +396,21 @@ def _decide_reads(settings: Settings, agent: Agent, at: float) -> AgentStep:
     return replace(agent, reading=True, read_due=at + settings.timing.poll_period), (Observe(),)
 
 
-def _due_times(timing: Timing, agent: Agent) -> Iterator[float]:
+def _due_times(settings: Settings, agent: Agent) -> Iterator[float]:
+    timing = settings.timing
     if not agent.reading:
         yield agent.read_due
     if agent.shut_since is None:
         yield agent.proxy_until
     if agent.phase is not Phase.OWNER and agent.phase is not Phase.HANDING_OVER:
         return
-    if agent.etcd is Etcd.ENDED and agent.ready is None:
+    if agent.etcd is Etcd.ENDED and (agent.ready is None or settings.others):
         yield agent.retry_due
     if agent.phase is not Phase.HANDING_OVER or agent.putting or agent.unread:
         return
     if agent.ready is not None and agent.shut_since is not None:
-        yield silent_from(timing, agent)
+        yield max(silent_from(timing, agent), others_silent_from(settings, agent))
     elif agent.taking and agent.operation is not None and agent.stored > agent.operation.progress:
         yield agent.progress_due
-    elif agent.etcd is Etcd.RUNNING and not agent.taking and agent.shut_since is not None:
-        yield agent.retry_due
+    elif agent.etcd is Etcd.RUNNING and not agent.taking and agent.shut_since is not None and agent.leads:
+        yield max(agent.retry_due, others_shut_from(settings, agent))

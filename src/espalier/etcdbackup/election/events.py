@@ -80,6 +80,24 @@ class InitiateCalled(msgspec.Struct, frozen=True):
     """
 
     api_servers_ended: bool = False
+    ended_for: float = 0
+    """Seconds since which the caller has known that."""
+
+
+class LeaderSeen(msgspec.Struct, frozen=True):
+    """Of an etcd with several members: whether the own one leads."""
+
+    leads: bool
+
+
+class MemberClosed(msgspec.Struct, frozen=True):
+    """The agent of another member has read the CopyOperation, and its proxy is shut for good.
+
+    `silent`: nor does any API server answer from a cache that it filled through that proxy.
+    """
+
+    name: str
+    silent: bool = False
 
 
 class OwnMarkerRead(msgspec.Struct, frozen=True):
@@ -110,5 +128,7 @@ AgentEvent = (
     | SnapshotStored
     | SnapshotFailed
     | InitiateCalled
+    | LeaderSeen
+    | MemberClosed
 )
 CopierEvent = Observed | StoreFailed | PutEnded | Due | OwnMarkerRead | Copied | CopyFailed

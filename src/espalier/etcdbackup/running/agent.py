@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import NoReturn
 
+import msgspec
 import structlog
 
 from espalier.api.conditions import timestamp
@@ -32,6 +33,8 @@ from espalier.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
+LOOK_PERIOD = 0.5
+"""Seconds between two looks at the other members while an epoch ends."""
 _EXPECTED = (NotStarted, EtcdError, StoreError, RestoreError, Malformed, OSError, TimeoutError, ValueError)
 
 
@@ -74,7 +77,7 @@ class AgentRun:
         self._backup_task: asyncio.Task[None] | None = None
         self.backups = Backups(
             parts.etcd,
-            lambda _member: parts.etcd,
+            parts.peers.client_of if parts.peers is not None else lambda _member: parts.etcd,
             parts.store,
             clock,
             parts.backups,
@@ -153,15 +156,20 @@ class AgentRun:
         """The answer of `copyop/status`."""
         if self._state is None:
             return CopyOperationStatus(self._settings.epoch, False, None, self.trouble)
-        status = agent.status(self._settings, self._state)
-        return CopyOperationStatus(status.epoch, status.initiated, status.copy_operation, self.trouble)
+        state, now = self._state, self._clock.monotonic()
+        return msgspec.structs.replace(
+            agent.status(self._settings, state),
+            message=self.trouble,
+            shut=agent.is_shut(state),
+            silent=agent.is_silent(self._settings, state, now),
+        )
 
     async def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
         """The answer of `copyop/initiate`: the status when etcd is handed over, or after `waitSeconds` at the
         latest. Callers ask again. Raises `OtherEpoch`."""
         if body.epoch != self._settings.epoch:
             raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
-        self._queue.add(events.InitiateCalled(body.api_servers_ended))
+        self._queue.add(events.InitiateCalled(body.api_servers_ended, body.api_servers_ended_for))
         if body.wait_seconds:
             with suppress(TimeoutError):
                 async with asyncio.timeout(body.wait_seconds):
@@ -177,6 +185,10 @@ class AgentRun:
         try:
             state = self._state = await self._initial_state()
             self._queue.start_task(self._proxy.run(), "proxy in front of etcd")
+            if self._parts.peers is not None:
+                self._queue.start_task(self._watch_leader(), "leader of etcd")
+                for name in self._settings.others:
+                    self._queue.start_task(self._watch_member(name), f"proxy of {name}")
             while True:
                 event, at = await self._queue.next(agent.due(self._settings, state))
                 before = state
@@ -235,6 +247,42 @@ class AgentRun:
 
     async def _add_result(self, work: Awaitable[events.AgentEvent]) -> None:
         self._queue.add(await work)
+
+    # --- Other members ----------------------------------------------------------------------------------------------
+
+    async def _watch_leader(self) -> NoReturn:
+        """Report whether the own member leads, once that decides which agent acts."""
+        leads = False
+        while True:
+            is_leading = False
+            if self.phase == agent.Phase.HANDING_OVER.value:
+                with suppress(EtcdError):
+                    is_leading = (await self._parts.etcd.status(timeout=LOOK_PERIOD)).leads
+            if is_leading is not leads:
+                leads = is_leading
+                self._queue.add(events.LeaderSeen(leads))
+            await asyncio.sleep(LOOK_PERIOD)
+
+    async def _watch_member(self, name: str) -> NoReturn:
+        """Have the agent of another member know that the epoch has ended, and whether its proxy is shut."""
+        peers, reported = self._parts.peers, (False, False)
+        assert peers is not None  # noqa: S101 - `run` has checked
+        while True:
+            await asyncio.sleep(LOOK_PERIOD)
+            state = self._state
+            if state is None or state.phase is not agent.Phase.HANDING_OVER or reported == (True, True):
+                continue
+            ended, now = state.api_servers_ended, self._clock.monotonic()
+            ended_for = 0.0 if ended is None else max(0.0, now - ended)
+            call = InitiateCopyOperation(self._settings.epoch, ended is not None, ended_for)
+            try:
+                answer = await peers.ask(name, call)
+            except (OSError, ValueError, TimeoutError) as error:
+                log.debug("another member's agent does not answer", name=name, error=str(error))
+                continue
+            if answer.epoch == self._settings.epoch and answer.shut and (answer.shut, answer.silent) != reported:
+                reported = answer.shut, answer.silent
+                self._queue.add(events.MemberClosed(name, answer.silent))
 
     # --- etcd -------------------------------------------------------------------------------------------------------
 

@@ -29,18 +29,30 @@ _LONGEST_NOTE = 4096
 
 
 class DataDirectory:
-    """`Data` in the folder of etcd's `--data-dir`. `members` are those with which etcd is started."""
+    """`Data` in the folder of etcd's `--data-dir`. `members` are those with which etcd is started.
+
+    `needs_log`: without a write-ahead log there are no data. etcd would begin a new cluster with what is there.
+    """
 
     def __init__(
-        self, folder: Path, members: Membership, *, lease_ttl: int = LEASE_TTL, progress: Progress = silent
+        self,
+        folder: Path,
+        members: Membership,
+        *,
+        lease_ttl: int = LEASE_TTL,
+        progress: Progress = silent,
+        needs_log: bool = False,
     ) -> None:
         self._folder = folder
         self._members = members
         self._lease_ttl = lease_ttl
         self._progress = progress
+        self._needs_log = needs_log
 
     async def is_present(self) -> bool:
         """See `Data`. Anything but the note and empty folders counts as data."""
+        if self._needs_log:
+            return await asyncio.to_thread((self._folder / WAL).is_dir)
         return await asyncio.to_thread(_has_data, self._folder)
 
     async def origin(self) -> Origin | None:
@@ -52,7 +64,7 @@ class DataDirectory:
         return await asyncio.to_thread(_damage, self._folder)
 
     async def create_empty(self, origin: Origin) -> None:
-        """See `Data`. Raises `OSError`."""
+        """See `Data`. Raises `OSError`, `NotWritten`."""
         await asyncio.to_thread(_create_empty, self._folder, origin)
 
     async def restore(self, store: Store, inventory: Inventory, bump: int, origin: Origin) -> None:
@@ -96,6 +108,10 @@ def _damage(folder: Path) -> str:
 
 
 def _create_empty(folder: Path, origin: Origin) -> None:
+    _clear(folder, origin.cluster)
+    if _has_data(folder):
+        folder.rename(folder.with_name(f"{folder.name}.replaced"))
+        flush_folder(folder.parent)
     note = folder / NOTE
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     note.parent.mkdir(mode=0o700, exist_ok=True)

@@ -7,6 +7,7 @@ are filled.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,10 @@ class EtcdConfiguration:
 
     def text(self) -> str:
         """The configuration as YAML. Raises `ValueError` for a file that can't be read or has no configuration."""
+        return self.text_of({})
+
+    def text_of(self, settings: Mapping[str, str]) -> str:
+        """The configuration with further settings, which take precedence. Raises as `text`."""
         urls = [f"{member.name}={url}" for member in self.members.members for url in member.peer_urls]
         settings_of_member = {
             "name": self.members.own.name,
@@ -40,7 +45,12 @@ class EtcdConfiguration:
             "initial-cluster": ",".join(sorted(urls)),
             "initial-cluster-token": self.token,
         }
-        tree: dict[str, Any] = {"initial-cluster-state": "new", **self._settings_of_file(), **settings_of_member}
+        tree: dict[str, Any] = {
+            "initial-cluster-state": "new",
+            **self._settings_of_file(),
+            **settings_of_member,
+            **settings,
+        }
         return yaml.dump(tree, Dumper=yaml.CSafeDumper, allow_unicode=True)
 
     def _settings_of_file(self) -> dict[str, Any]:

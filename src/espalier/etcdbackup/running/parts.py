@@ -7,8 +7,10 @@ from typing import Protocol
 
 import msgspec
 
+from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import Epoch, Name
 from espalier.etcd.client import Client
+from espalier.etcd.results import Member
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.snapshotter.collection import Retention
@@ -66,13 +68,46 @@ class Data(Protocol):
         """The reason why no etcd can start from them, proven by reading them; empty if they look intact."""
 
     async def create_empty(self, origin: Origin) -> None:
-        """Prepare an empty data directory and record its origin."""
+        """Prepare an empty data directory and record its origin. Existing data are moved aside."""
 
     async def restore(self, store: Store, inventory: Inventory, bump: int, origin: Origin) -> None:
         """Restore these snapshots, and skip so many revisions. Existing data are moved aside in the same step.
 
         Raises `StoreError`, `RestoreError`; then everything is unchanged.
         """
+
+
+class Peers(Protocol):
+    """The members of an etcd that has several, as one of them deals with them."""
+
+    @property
+    def is_first(self) -> bool:
+        """True for the member that begins an epoch alone."""
+
+    @property
+    def first(self) -> str:
+        """The name of that member."""
+
+    def configure(self, *, begins: bool = False) -> None:
+        """Configure etcd to go on with its data, or to begin without others. Raises `OSError`, `ValueError`."""
+
+    async def join(self) -> int:
+        """Have the others admit this member, which must have no data, and configure etcd for it. Returns a revision
+        that they have reached. Raises `NotStarted`, `OSError`, `ValueError`."""
+
+    async def settle(self, etcd: Client) -> None:
+        """Return once this member, whose etcd runs, has a vote and can be reached by its peers."""
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The names of the other members."""
+
+    async def ask(self, name: str, call: InitiateCopyOperation) -> CopyOperationStatus:
+        """Call `copyop/initiate` of another member's agent: both know that the epoch has ended. Raises `OSError`,
+        `ValueError`, `TimeoutError`."""
+
+    def client_of(self, member: Member) -> Client:
+        """A client of another member, to be closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +120,5 @@ class Parts:
     etcd: Client
     """A client of this member that bypasses the proxy."""
     backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
+    peers: Peers | None = None
+    """None: the etcd has one member."""

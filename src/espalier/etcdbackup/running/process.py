@@ -21,6 +21,7 @@ from espalier.etcdbackup.running.copier import CopierRun, CopyParts
 from espalier.etcdbackup.running.data_directory import DataDirectory
 from espalier.etcdbackup.running.guard import GuardClient
 from espalier.etcdbackup.running.http import add_copy_operations, copier_application
+from espalier.etcdbackup.running.members import Members
 from espalier.etcdbackup.running.parts import Parts
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.store import Store
@@ -36,6 +37,9 @@ class Ownership:
     guard: Path
     data: Path
     members: Membership
+    """Those with which etcd begins: it alone."""
+    peers: Members | None = None
+    """None: the etcd has one member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,8 @@ async def run_agent(
     measures = Measures()
     async with connect(options.etcd, tls=options.tls) as etcd:
         guard = GuardClient(ownership.guard, etcd)
-        data = DataDirectory(ownership.data, ownership.members)
-        parts = Parts(store, guard, data, etcd, options.settings)
+        data = DataDirectory(ownership.data, ownership.members, needs_log=ownership.peers is not None)
+        parts = Parts(store, guard, data, etcd, options.settings, ownership.peers)
         run = AgentRun(ownership.settings, parts, clock, random.SystemRandom(), measures=measures)
         measures.of_store(lambda: run.store_unreadable, lambda: run.deactivates_in)
         routes = application(

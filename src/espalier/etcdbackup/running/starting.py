@@ -7,6 +7,7 @@ they are of an earlier epoch; and only for a restore that has succeeded.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import structlog
@@ -28,6 +29,9 @@ log = structlog.get_logger(__name__)
 _MAY_HAVE_WRITES = (
     "clients may have written to this etcd: find its backups, or declare its data lost (docs/etcd-backup.md)"
 )
+_LOST_WRITES = "their volumes were replaced by older ones; bring back the newer ones"
+SETTLE_TIMEOUT = 30.0
+"""Seconds that a member that answers has to get its vote."""
 
 
 def usable_snapshots(inventory: Inventory, marker: FirstStart, served: Served | None) -> Inventory:
@@ -74,8 +78,16 @@ class Starting:
         self._usable = usable_snapshots(await read_inventory(parts.store), marker, self._served)
         if not await parts.guard.is_running():
             await self._start(marker)
+        if parts.peers is not None:
+            async with asyncio.timeout(SETTLE_TIMEOUT):
+                await parts.peers.settle(parts.etcd)
         revision = await newest_revision(parts.etcd)
         if revision < target(self._usable):
+            if parts.peers is not None:
+                raise NotStarted(
+                    f"the members are at revision {revision}, behind their backups, which are at "
+                    f"{target(self._usable)}: {_LOST_WRITES}"
+                )
             log.warning("etcd is behind its backups", revision=revision, backups=target(self._usable))
             await parts.guard.stop()
             await self._restore(marker)
@@ -94,19 +106,51 @@ class Starting:
     async def _start(self, marker: FirstStart) -> None:
         data, guard = self._parts.data, self._parts.guard
         if not await data.is_present() or not await self._is_of_this_epoch(marker):
-            await self._restore(marker)
-            await guard.start()
+            await self._provide_data(marker)
+            await self._run_etcd()
             return
         try:
-            await guard.start()
+            if self._parts.peers is not None:
+                self._parts.peers.configure()
+            await self._run_etcd()
         except NotStarted as error:
             await guard.stop()  # it may hang
             damage = await data.damage()
             if not damage:
                 raise NotStarted(f"{error}; its data look intact and were left unchanged") from None
             log.warning("etcd does not start from its data", error=str(error), damage=damage)
-            await self._restore(marker)
+            await self._provide_data(marker)
+            await self._run_etcd()
+
+    async def _run_etcd(self) -> None:
+        """Start etcd. A learner answers only when it has been promoted."""
+        peers, guard = self._parts.peers, self._parts.guard
+        if peers is None:
             await guard.start()
+            return
+        settling = asyncio.create_task(peers.settle(self._parts.etcd), name="vote of an etcd member")
+        try:
+            await guard.start()
+        finally:
+            settling.cancel()
+            await asyncio.gather(settling, return_exceptions=True)
+
+    async def _provide_data(self, marker: FirstStart) -> None:
+        """Restore the data directory. Where clients may have written to other members, those have the data: this one
+        joins them, and never begins a second etcd."""
+        peers, settings, served = self._parts.peers, self._settings, self._served
+        if peers is None:
+            await self._restore(marker)
+        elif served is not None:
+            revision = await peers.join()
+            # A restore of data that clients had written skips revisions.
+            complete = revision < served.revision + BUMP
+            await self._parts.data.create_empty(Origin(settings.epoch, settings.cluster, complete))
+        elif peers.is_first:
+            await self._restore(marker)
+            peers.configure(begins=True)
+        else:
+            raise NotStarted(f"waiting for {peers.first}, the first member, to start epoch {settings.epoch}")
 
     async def _is_of_this_epoch(self, marker: FirstStart) -> bool:
         """False for data that an earlier epoch of this cluster left. Raises `NotStarted` for those of another

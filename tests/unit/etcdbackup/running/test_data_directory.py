@@ -53,3 +53,21 @@ async def test_moved_data_make_way_for_their_own_cluster(tmp_path: Path, replace
             await data.restore(store, await read_inventory(store), 0, OURS)
         assert (before / DATABASE).read_bytes() == b"older"
         assert (folder / DATABASE).read_bytes() == b"old"
+
+
+async def test_data_without_log_are_none_if_one_is_needed(tmp_path: Path) -> None:
+    """etcd would begin a new cluster with them: a second one beside the other members'."""
+    folder = tmp_path / "data"
+    (folder / "member/snap").mkdir(parents=True)
+    (folder / "member/snap/db").write_bytes(b"x")
+    data = DataDirectory(folder, membership(), needs_log=True)
+    assert await DataDirectory(folder, membership()).is_present()
+    assert not await data.is_present()
+    origin = Origin(2, "shoot--a--b/1", True)
+    await data.create_empty(origin)
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.glob("*/member/snap/db"))] == [
+        "data.replaced/member/snap/db"
+    ]
+    assert await data.origin() == origin
+    (folder / "member/wal").mkdir()
+    assert await data.is_present()

@@ -1,0 +1,103 @@
+"""An etcd with three members: each behind its guard, with an agent of its own, all of one epoch in one store."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from espalier.assets.recipes import ETCD
+from espalier.etcd.errors import EtcdError
+from espalier.etcdbackup.restore.plan import BUMP
+from tests.support.etcd.owners import QUICK, revision
+from tests.support.etcd.real_etcd import built
+from tests.support.etcd.sets import sets
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    if built(ETCD) is None:
+        pytest.skip(f"etcd {ETCD.version} was not built: run make real-assets")
+
+
+async def test_set_moves_and_loses_nothing(tmp_path: Path) -> None:
+    async with sets(tmp_path, ETCD) as moves:
+        source = await moves.set_founded()
+        leader = await source.leader()
+        asked = next(member for member in source.members if member is not leader)
+        began = time.monotonic()
+        await asked.initiated()
+        assert time.monotonic() - began < QUICK.fence(QUICK.release) + 30
+        await source.ended()
+        destination = moves.set()
+        await moves.set_taken_over(destination)
+        assert await moves.missing(destination.members[1]) == []
+        async with destination.client() as client:
+            assert 0 < await revision(client) < BUMP
+
+
+async def test_set_is_taken_over_without_its_source(tmp_path: Path) -> None:
+    async with sets(tmp_path, ETCD) as moves:
+        source = await moves.set_founded()
+        thaws = [member.freeze() for member in source.members]
+        destination = moves.set()
+        await moves.set_copied(destination)
+        await destination.start()
+        await moves.set_begun(destination)
+        before = moves.witnesses.count(1)
+        for thaw in thaws:
+            thaw()
+        await source.ended()
+        assert moves.witnesses.count(1) == before
+        async with destination.client() as client:
+            assert await revision(client) > BUMP
+
+
+async def test_member_that_lost_its_data_joins_again(tmp_path: Path) -> None:
+    async with sets(tmp_path, ETCD) as moves:
+        source = moves.set()
+        await source.start()
+        await source.serves()
+        ids = {member.name: member.id for member in await source.known()}
+        lost = source.members[0]  # the first, which begins an epoch alone
+        async with source.client() as client:
+            await client.put(b"/before", b"")
+            await lost.lose()
+            others = [member for member in source.members if member is not lost]
+            await eventually(lambda: client.put(b"/meanwhile", b""), despite=EtcdError, told=source.logs)
+            await lost.start()
+            await source.serves()
+            assert await client.get(b"/before") is not None
+        again = {member.name: member.id for member in await source.known()}
+        assert again[lost.name] != ids[lost.name]
+        assert [again[member.name] for member in others] == [ids[member.name] for member in others]
+
+
+async def test_snapshots_go_on_by_another_leader(tmp_path: Path) -> None:
+    async with sets(tmp_path, ETCD) as moves:
+        source = moves.set()
+        await source.start()
+        await source.serves()
+        first = await source.leader()
+        await eventually(lambda: first.ask("POST", "/snapshot/full"), lambda answer: answer[0] == 200)
+        others = [member for member in source.members if member is not first]
+        await eventually(lambda: others[0].ask("POST", "/snapshot/full"), lambda answer: answer[0] == 503)
+        await first.lose()
+        second = await source.leader()
+        assert second is not first
+        async with source.client() as client:
+            await eventually(lambda: client.put(b"/after", b""), despite=EtcdError, told=source.logs)
+            revision = (await client.status()).header.revision
+
+        async def stored() -> bool:
+            _, answer = await second.ask("GET", "/snapshot/latest")
+            deltas = (answer or {}).get("deltaSnapshots") or []
+            full = (answer or {}).get("fullSnapshot") or {}
+            revisions = [full.get("lastRevision", 0), *(delta["lastRevision"] for delta in deltas)]
+            return bool(max(revisions) >= revision)
+
+        await eventually(stored, told=source.logs)

@@ -1,0 +1,223 @@
+"""An etcd with three members as processes: guards, agents and real etcds that share a store and an epoch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from espalier.api.etcd.timing import Timing
+from espalier.assets.component import Component
+from espalier.etcd.client import Client, connect
+from espalier.etcd.errors import EtcdError
+from espalier.etcd.results import Member
+from tests.support.etcd.owners import QUICK, Programs, Seat, Seats
+from tests.support.etcd.real_etcd import FAST, built, free_ports
+from tests.support.waiting import eventually
+
+SIZE = 3
+
+
+@dataclass
+class MemberOfSet(Seat):
+    """One member of a set: guard, etcd, agent."""
+
+    name: str = ""
+    peers: dict[str, int] = field(default_factory=dict)
+    """The ports for peers of all members."""
+    clients: dict[str, int] = field(default_factory=dict)
+    """The ports of all guards."""
+    agents: dict[str, int] = field(default_factory=dict)
+    """The ports of all agents."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.port = self.clients[self.name]
+        (self.run / "base.yaml").write_text(
+            yaml.dump(
+                {
+                    "listen-client-urls": f"unix://{self.run}/etcd.sock",
+                    "listen-peer-urls": f"http://127.0.0.1:{self.peers[self.name]}",
+                    "unsafe-no-fsync": True,
+                    **{name: int(value) if value.isdigit() else value for name, value in FAST.items()},
+                    "heartbeat-interval": 30,
+                    "election-timeout": 300,
+                }
+            )
+        )
+
+    def etcd_command(self) -> list[str]:
+        """See `Seat`."""
+        return [*self.programs.command(self.run, self.data)[:1], f"--config-file={self.run}/etcd.yaml"]
+
+    def member_flags(self) -> list[str]:
+        """See `Seat`."""
+        peers = {name: f"http://127.0.0.1:{port}" for name, port in self.peers.items()}
+        clients = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.clients.items())
+        return [
+            *("--name", self.name),
+            *("--initial-cluster", ",".join(f"{name}={url}" for name, url in peers.items())),
+            *("--initial-advertise-peer-urls", peers[self.name]),
+            *("--member-clients", clients),
+            *("--member-agents", ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.agents.items())),
+            *("--member-config", f"{self.run}/etcd.yaml", "--etcd-config", f"{self.run}/base.yaml"),
+        ]
+
+    async def lose(self) -> None:
+        """Kill all of it, and delete its data."""
+        await self.agent.kill()
+        await self.guard.kill()
+        await eventually(lambda: not _holds(self.peers[self.name]))
+        shutil.rmtree(self.data)
+
+
+@dataclass
+class EtcdSet:
+    """The members of one epoch."""
+
+    members: list[MemberOfSet]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of all of them."""
+        return self.members[0].epoch
+
+    async def start(self) -> None:
+        """Start all of them at once."""
+        await asyncio.gather(*(member.start() for member in self.members))
+
+    async def serves(self) -> None:
+        """Wait until all members are ready and vote."""
+        for member in self.members:
+            await eventually(member.is_ready, told=self.logs)
+        known = await self.known()
+        assert not [member for member in known if member.is_learner]
+        assert sorted(member.name for member in known) == sorted(member.name for member in self.members)
+
+    async def ended(self) -> None:
+        """Wait until no etcd runs."""
+        await eventually(lambda: [member.etcd_pid() for member in self.members] == [None] * SIZE, told=self.logs)
+
+    def client(self, *, timeout: float = 10) -> Client:
+        """A client of all members, through their guards."""
+        return connect(*(member.url for member in self.members), timeout=timeout)
+
+    async def known(self) -> tuple[Member, ...]:
+        """The members as they know each other."""
+        async with self.client() as client:
+            return await client.members()
+
+    async def leader(self) -> MemberOfSet:
+        """The member that leads."""
+
+        async def leads() -> MemberOfSet | None:
+            for member in self.members:
+                with contextlib.suppress(EtcdError):
+                    async with connect(member.etcd_url, timeout=1) as client:
+                        if (await client.status()).leads:
+                            return member
+            return None
+
+        found: MemberOfSet | None = None
+
+        async def is_found() -> bool:
+            nonlocal found
+            found = await leads()
+            return found is not None
+
+        await eventually(is_found, told=self.logs)
+        assert found is not None
+        return found
+
+    def logs(self) -> str:
+        """The ends of all logs."""
+        return "\n".join(f"=== {member.name}\n{member.logs()}" for member in self.members)
+
+
+class Sets(Seats):
+    """A cluster with three members that moves between seeds of this machine."""
+
+    def __init__(self, folder: Path, programs: Programs, timing: Timing) -> None:
+        super().__init__(folder, programs, timing)
+        self._epochs = 0
+
+    def set(self) -> EtcdSet:
+        """The members of the next epoch, on a seed of their own."""
+        self._epochs += 1
+        epoch = self._epochs
+        names = [f"etcd-main-{number}" for number in range(SIZE)]
+        ports = free_ports(3 * SIZE)
+        peers, clients, agents = (dict(zip(names, ports[part::3], strict=True)) for part in range(3))
+        home = self._folder / f"seed-{epoch}"
+        home.mkdir()
+        members = [
+            MemberOfSet(
+                epoch,
+                f"file://{self._folder}/store-{epoch}",
+                home / name,
+                self._programs,
+                self._timing,
+                epoch == 1,
+                name=name,
+                peers=peers,
+                clients=clients,
+                agents=agents,
+                agent_port=agents[name],
+            )
+            for name in names
+        ]
+        self._all += members
+        return EtcdSet(members)
+
+    async def set_founded(self) -> EtcdSet:
+        """The first epoch, whose members serve, and which has backups."""
+        source = self.set()
+        await source.start()
+        await self.set_begun(source)
+        leader = await source.leader()
+        await eventually(lambda: leader.ask("POST", "/snapshot/delta"), lambda answer: answer[0] == 200)
+        return source
+
+    async def set_taken_over(self, to: EtcdSet) -> None:
+        """Copy, then have the next epoch serve."""
+        await self.set_copied(to)
+        await to.start()
+        await self.set_begun(to)
+
+    async def set_copied(self, to: EtcdSet) -> None:
+        """Have the copy of the next epoch end."""
+        copy = await self.copy(to.members[0])
+        await eventually(to.members[0].is_ready, within=60, told=to.logs)
+        await copy.kill()
+
+    async def set_begun(self, members: EtcdSet) -> None:
+        """Witness what it serves, from the first member on."""
+        for member in members.members:
+            self.witnesses.begin(member)
+        await members.serves()
+        wanted = self.witnesses.count(members.epoch) + 50
+        await eventually(lambda: self.witnesses.count(members.epoch) >= wanted, told=members.logs)
+
+
+@asynccontextmanager
+async def sets(folder: Path, component: Component, timing: Timing = QUICK) -> AsyncIterator[Sets]:
+    """Seeds, until the context is left; then their witnesses testify."""
+    assert built(component) is not None
+    made = Sets(folder, Programs(component), timing)
+    try:
+        yield made
+    finally:
+        await made.close()
+    made.witnesses.check()
+
+
+def _holds(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,91 @@
+"""Starts of a member of an etcd that has several: none begins a second etcd where clients may have written."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.api.etcd.ownership import Served
+from espalier.etcdbackup.restore.plan import BUMP
+from espalier.etcdbackup.running.parts import NotStarted, Origin
+from espalier.etcdbackup.running.starting import Starting
+
+CLUSTER = "shoot--a--b/1"
+
+
+class Peers:
+    """Other members, which are at a revision; None: none of them answers."""
+
+    def __init__(self, *, is_first: bool, revision: int | None) -> None:
+        self.is_first, self.first = is_first, "etcd-main-0"
+        self.revision = revision
+        self.configured: list[str] = []
+
+    def configure(self, *, begins: bool = False) -> None:
+        self.configured.append("begins" if begins else "goes on")
+
+    async def join(self) -> int:
+        if self.revision is None:
+            raise NotStarted("nobody answers")
+        self.configured.append("joins")
+        return self.revision
+
+
+class Data:
+    def __init__(self) -> None:
+        self.created: list[Origin] = []
+
+    async def is_present(self) -> bool:
+        return False
+
+    async def create_empty(self, origin: Origin) -> None:
+        self.created.append(origin)
+
+
+def starting(peers: Peers, served: Served | None) -> tuple[Starting, Data]:
+    made: Any = Starting.__new__(Starting)
+    data = Data()
+    made._settings = SimpleNamespace(epoch=1, cluster=CLUSTER)
+    made._parts = SimpleNamespace(data=data, store=SimpleNamespace(where="s3://bucket"), peers=peers)
+    made._served, made._usable = served, SimpleNamespace(latest=None)
+    return made, data
+
+
+MARKER: Any = SimpleNamespace(snapshots=(), lossless=True)
+SERVED = Served(1, CLUSTER, 5)
+
+
+async def test_first_member_begins_alone() -> None:
+    peers = Peers(is_first=True, revision=None)
+    made, data = starting(peers, None)
+    await made._provide_data(MARKER)
+    assert (peers.configured, len(data.created)) == (["begins"], 1)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_no_member_begins_again_once_it_was_served(is_first: bool) -> None:
+    """The first one neither: the others have what clients have written."""
+    peers = Peers(is_first=is_first, revision=None)
+    made, data = starting(peers, SERVED)
+    with pytest.raises(NotStarted, match="nobody answers"):
+        await made._provide_data(MARKER)
+    assert (peers.configured, data.created) == ([], [])
+
+
+async def test_others_wait_for_the_first_member() -> None:
+    peers = Peers(is_first=False, revision=7)
+    made, data = starting(peers, None)
+    with pytest.raises(NotStarted, match="waiting for etcd-main-0"):
+        await made._provide_data(MARKER)
+    assert (peers.configured, data.created) == ([], [])
+
+
+@pytest.mark.parametrize(("revision", "complete"), [(7, True), (BUMP + 7, False)])
+async def test_member_that_joins_knows_if_writes_were_lost(revision: int, complete: bool) -> None:
+    """An etcd that was restored after clients had written skips revisions: its final snapshot is not named as final."""
+    peers = Peers(is_first=False, revision=revision)
+    made, data = starting(peers, SERVED)
+    await made._provide_data(MARKER)
+    assert (peers.configured, data.created) == (["joins"], [Origin(1, CLUSTER, complete)])
