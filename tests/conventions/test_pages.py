@@ -143,7 +143,7 @@ def test_each_event_of_the_table_is_recorded() -> None:
 def test_each_condition_of_our_kinds_is_in_the_table() -> None:
     """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
     told = {kind: set(pages.conditions_of(kind)) for kind in (reasons.GROUP, reasons.NODE)}
-    steps = {step.condition for step in node_steps.STEPS} | {node_steps.POD_CREATED}
+    steps = {step.condition for step in (*node_steps.STEPS, *node_steps.ONLY_CERTIFICATES)} | {node_steps.POD_CREATED}
     assert told[reasons.NODE] == {*steps, "Ready", "Progressing", "Accepted"}
     for line in golden("condition"):
         kind, condition = line.split()

@@ -143,7 +143,11 @@ def conditions_of_gardener() -> Iterator[str]:
 def conditions_of(kind: str) -> Mapping[str, str]:
     """The conditions of a kind of ours and what they mean, in the order in which they are evaluated."""
     modules = (of_clusters, of_moves, of_upgrades, upgrades, containers)
-    steps = {step.condition: f"True: {step.meaning}." for step in containers.STEPS} if kind == reasons.NODE else {}
+    steps = (
+        {step.condition: f"True: {step.meaning}." for step in (*containers.STEPS, *containers.ONLY_CERTIFICATES)}
+        if kind == reasons.NODE
+        else {}
+    )
     return _conditions_in(modules, kind) | steps
 
 

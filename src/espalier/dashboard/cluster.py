@@ -26,7 +26,7 @@ from espalier.clusters.effects.duration import UNKNOWN, UNKNOWN_IN_PLACE, median
 from espalier.clusters.effects.upgrade_progress import GroupUpgrade, progress_of
 from espalier.dashboard.health import Health, State, advice, needs_a_person
 from espalier.kube.objects import Object, readable
-from espalier.upgrades.node.containers import STEPS
+from espalier.upgrades.node.containers import ONLY_CERTIFICATES, STEPS
 from espalier.upgrades.under_way import is_under_way
 
 MOST_MACHINES = 500
@@ -175,7 +175,8 @@ def _of(objects: Iterable[Object], kind: type[Any]) -> list[Object]:
 
 
 def _machines(objects: Sequence[Object], cluster: str, now: datetime) -> list[MachineRow]:
-    upgrades = {each.spec.machine.name: each for each in readable(_of(objects, NodeUpgrade), NodeUpgrade)}
+    unfinished = [each for each in readable(_of(objects, NodeUpgrade), NodeUpgrade) if not each.is_completed]
+    upgrades = {each.spec.machine.name: each for each in unfinished}
     rows = [
         _machine(object_, machine, cluster, upgrades.get(object_.name))
         for object_ in _of(objects, Machine)
@@ -217,8 +218,10 @@ def _state_of_machine(machine: Machine, ready: str, sentence: str, upgrade: Node
     if upgrade is not None:
         condition = conditions.get(upgrade.status.conditions, "Ready")
         if condition is not None and needs_a_person(condition.reason):
-            return State(Health.FAILING, "Upgrade failed"), condition.message
-        return State(Health.CHANGING, "Upgrading"), condition.message if condition is not None else ""
+            what = "Renewal failed" if upgrade.spec.certificates_only else "Upgrade failed"
+            return State(Health.FAILING, what), condition.message
+        what = "Renewing certificates" if upgrade.spec.certificates_only else "Upgrading"
+        return State(Health.CHANGING, what), condition.message if condition is not None else ""
     if ready == "True":
         if contract.is_outdated(machine):
             return State(Health.CHANGING, "Outdated"), "ready, and to be replaced or upgraded"
@@ -233,7 +236,7 @@ def _steps(upgrade: NodeUpgrade) -> Iterator[UpgradeStep]:
     ready = conditions.get(upgrade.status.conditions, "Ready")
     reported = {condition.type: condition for condition in upgrade.status.conditions}
     reason = ready.reason if ready is not None else ""
-    for step in STEPS:
+    for step in ONLY_CERTIFICATES if upgrade.spec.certificates_only else STEPS:
         condition = reported.get(step.condition)
         text = STEP_NAMES.get(step.doing, step.meaning)
         if condition is not None and condition.status == "True":

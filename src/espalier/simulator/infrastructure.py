@@ -9,13 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import timedelta
 
 import msgspec
 
-from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, Endpoint
-from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import NODE, Secret
 from espalier.api.meta import Condition
@@ -47,9 +44,6 @@ from espalier.simulator.capi.reaching import CLOSED
 from espalier.simulator.host_pool import HostPool
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
-
-CERTIFICATE_DAYS = 365
-"""The validity of a control plane machine's certificates, as in kubeadm."""
 
 
 def finalizer_of(resource: Resource) -> str:
@@ -306,8 +300,6 @@ class InfrastructureMachines:
         address = address_of(typed.metadata.uid)
         await workload.register(kubeadm, provider_id=provider_id, address=address)
         self._powered_on.pop(object_.key, None)
-        if kubeadm.control_plane:
-            await self._report_expiry(machine)
         object_ = await self._scheme.writer.merge(self._kinds.machine, object_, {"spec": {"providerID": provider_id}})
         await self._report_running(object_, typed)
         return Done()
@@ -319,19 +311,6 @@ class InfrastructureMachines:
         object_ = await self._scheme.writer.merge(self._kinds.machine, object_, {"spec": {"providerID": provider_id}})
         await self._report_running(object_, typed)
         return Done()
-
-    async def _report_expiry(self, machine: Machine) -> None:
-        """Annotate the KubeadmConfig with the expiry of the machine's certificates.
-
-        Cluster API reads it from the API server's certificate, which here is not the machine's.
-        """
-        reference = machine.spec.bootstrap.config_ref
-        configs = self._scheme.inventory.configs
-        config = configs.get(Key(machine.metadata.namespace, reference.name)) if reference else None
-        if config is not None and names.CERTIFICATES_EXPIRY not in config.metadata.annotations:
-            expiry = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
-            annotations = {names.CERTIFICATES_EXPIRY: condition_list.timestamp(expiry)}
-            await self._scheme.writer.merge(KubeadmConfig.resource, config, {"metadata": {"annotations": annotations}})
 
     async def _report_running(self, object_: Object, typed: InfrastructureMachine) -> None:
         owner = controller_of(object_.metadata)

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import changes, contents, draining, steps
+from . import certificates, changes, contents, draining, steps
 from .api import SECRETS, RetryingApi
 from .files import Files
 from .host import DONE, FAILED, Clock, Commands, StepFailed, hold_lock
@@ -66,6 +66,8 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path
 
 def _on_host(options: argparse.Namespace, node: Node, environment: Mapping[str, str], asked: changes.Changes) -> str:
     match options.step:
+        case "certificates":
+            return certificates.renew(node, environment.get("KUBERNETES_VERSION", ""), asked.upgrade)
         case "copy":
             versions = environment.get("KUBERNETES_VERSION", ""), environment.get("ETCD_VERSION", "")
             return steps.copy(node, versions[0], asked, versions[1])
@@ -105,5 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0 for no limit")
     commands.add_parser("kubelet", parents=[parent], help="upgrade kubelet and kubectl, and restart the kubelet")
     commands.add_parser("uncordon", help="uncordon the node")
+    commands.add_parser("certificates", help="renew the certificates of kubeadm, and change nothing else")
     commands.add_parser("done", parents=[parent], help="check that everything runs, and remove the work directory")
     return parser

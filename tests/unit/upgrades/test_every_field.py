@@ -65,6 +65,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "nodeType": Values(["ControlPlane", "Worker"], ["", "worker"]),
         "firstNodeToBeUpgraded": Values([True, False], []),
         "bootstrapChanges": Values(["", "e30=", "x" * HUGE], ["no base64", "x" * (HUGE + 1)]),
+        "certificatesOnly": Values([True, False], []),
     },
     ControlPlaneUpgrade: {
         **reference("controlPlane", "KubeadmControlPlane", "controlplane.cluster.x-k8s.io"),

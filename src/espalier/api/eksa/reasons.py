@@ -70,6 +70,7 @@ STEPS = {
     "UpgradingKubelet": "kubelet and kubectl are upgraded",
     "UncordoningNode": "the node is uncordoned",
     "CleaningUp": "the node is cleaned up",
+    "RenewingCertificates": "kubeadm's certificates on the node are renewed",
 }
 """The steps of an in-place upgrade of a node. The reason for a failed step ends in `Failed`."""
 
@@ -584,6 +585,7 @@ class Reason(reference.Reason):
     UPGRADING_KUBELET = _step("UpgradingKubelet")
     UNCORDONING_NODE = _step("UncordoningNode")
     CLEANING_UP = _step("CleaningUp")
+    RENEWING_CERTIFICATES = _step("RenewingCertificates")
     COPYING_COMPONENTS_FAILED = _failed("CopyingComponents")
     UPGRADING_CONTAINERD_FAILED = _failed("UpgradingContainerd")
     UPGRADING_CNI_PLUGINS_FAILED = _failed("UpgradingCNIPlugins")
@@ -592,6 +594,7 @@ class Reason(reference.Reason):
     UPGRADING_KUBELET_FAILED = _failed("UpgradingKubelet")
     UNCORDONING_NODE_FAILED = _failed("UncordoningNode")
     CLEANING_UP_FAILED = _failed("CleaningUp")
+    RENEWING_CERTIFICATES_FAILED = _failed("RenewingCertificates")
 
 
 REASONS: tuple[Prose, ...] = tuple(reason.prose for reason in Reason)

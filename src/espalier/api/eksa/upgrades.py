@@ -192,7 +192,13 @@ class MachineDeploymentUpgrade(KubeObject, kw_only=True):
 class NodeUpgradeSpec(Part, kw_only=True):
     """A machine, and its target versions."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
+    validations: ClassVar[tuple[Rule, ...]] = (
+        NEVER_CHANGES,
+        Rule(
+            "!has(self.certificatesOnly) || !self.certificatesOnly || self.nodeType == 'ControlPlane'",
+            "certificatesOnly is for nodes of type ControlPlane: kubelets renew those of workers themselves",
+        ),
+    )
 
     machine: Annotated[ObjectReference, Meta(description="The Machine whose node is upgraded.")]
     kubernetes_version: KubernetesVersion
@@ -209,6 +215,10 @@ class NodeUpgradeSpec(Part, kw_only=True):
             max_length=1_000_000,
         ),
     ] = ""
+    certificates_only: Annotated[
+        bool,
+        Meta(description="True to renew the certificates of a control plane node that has the version, and no more."),
+    ] = False
 
 
 class NodeUpgradeStatus(Observed, frozen=True):

@@ -1,8 +1,8 @@
 """Certificates of a cluster: when they end, as its management cluster knows it, and their renewal.
 
-Certificates of API servers, of the front proxy, of kubelets' clients and of etcd members beside them are renewed with
-their control plane machine. The administrator's kubeconfig is issued by Cluster API; it issues a new one if there is
-none.
+Certificates of API servers, of the front proxy and of etcd members beside them are renewed with their control plane
+machine, or on its node where machines are upgraded in place (`node_certificates.py`). The administrator's kubeconfig is
+issued by Cluster API; it issues a new one if there is none.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ async def read(client: Client, owner: Object, target: Target) -> list[Certificat
     machines = (await client.list(Machine.resource, target.object.namespace, labels=target.selector)).items
     dates = expiries(machines)
     with_etcd = not has_external_etcd(owner)
+    how = "on its node, or with its machine" if target.is_in_place else "with its machine"
     parts = "API server, front proxy, etcd" if with_etcd else "API server, front proxy"
     certificates = [
-        Certificate(f"Machine {machine.name}: {parts}", dates.get(machine.name), "with its machine")
+        Certificate(f"Machine {machine.name}: {parts}", dates.get(machine.name), how)
         for machine in sorted(machines, key=lambda machine: machine.name)
     ]
     certificates.append(await _of_kubeconfig(client, identity.capi))

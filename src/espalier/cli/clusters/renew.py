@@ -11,7 +11,7 @@ from espalier.api.identity import ClusterIdentity
 from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.api.spans import span
-from espalier.cli.clusters import certificates, documents, rollouts
+from espalier.cli.clusters import certificates, documents, node_certificates, rollouts
 from espalier.cli.clusters.certificates import Certificate, Component
 from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Group
@@ -37,7 +37,11 @@ def renew() -> None:
 @click.option(
     "--dry-run", type=flags.OneOf(("none", "server")), default="none", show_default=True, help="server: only list them."
 )
-@click.option("--replace-machines", is_flag=True, help="Also machines that are upgraded in place: needs room for more.")
+@click.option(
+    "--replace-machines",
+    is_flag=True,
+    help="Also those that are upgraded in place, instead of a renewal on their nodes.",
+)
 @click.option("--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m.")
 async def renew_certificates(
     *,
@@ -51,8 +55,9 @@ async def renew_certificates(
 ) -> None:
     """Renew certificates of a cluster: of its control plane with etcd and the front proxy, and of its kubeconfig.
 
-    Control plane machines are replaced one after the other, as `espalier rollout restart NAME --control-plane` does,
-    and Cluster API issues a new kubeconfig. It begins with a list of all certificates and when they end.
+    Control plane machines are replaced one after the other, as `espalier rollout restart NAME --control-plane` does;
+    on those that are upgraded in place, kubeadm renews the certificates, and only static pods are restarted. Cluster
+    API issues a new kubeconfig. It begins with a list of all certificates and when they end.
 
     \b
     Examples:
@@ -81,11 +86,17 @@ async def renew_certificates(
         with_machines = component is not Component.KUBECONFIG
         if with_machines:
             certificates.check(listed, target, datetime.now(UTC))
-            await rollouts.check_restart(client, [target], replaces_in_place=replace_machines)
+        on_nodes = target.is_in_place and not replace_machines
+        if with_machines and on_nodes:
+            await node_certificates.check(client, target)
+        elif with_machines:
+            await rollouts.check_restart(client, [target], replaces_in_place=True)
         if dry_run == "server":
             return
         with Progress() as progress:
-            if with_machines:
+            if with_machines and on_nodes:
+                await node_certificates.renew(client, target, timeout=seconds, progress=progress)
+            elif with_machines:
                 after = await rollouts.restart(client, [target])
                 number = await rollouts.until_replaced(client, target, after, timeout=seconds, progress=progress)
                 progress.say(f"{target.title}: {counted(number, 'machine')} replaced, with new certificates")

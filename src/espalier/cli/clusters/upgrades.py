@@ -19,7 +19,7 @@ from espalier.cli.kit.layout import MOST_LINES, Table
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.runtime.owners import is_owned_by
-from espalier.upgrades.node.containers import STEPS
+from espalier.upgrades.node.containers import ONLY_CERTIFICATES, STEPS
 
 KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (
     ControlPlaneUpgrade,
@@ -27,7 +27,7 @@ KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[N
     NodeUpgrade,
 )
 
-_STEPS = frozenset(step.condition for step in STEPS)
+_STEPS = frozenset(step.condition for step in (*STEPS, *ONLY_CERTIFICATES))
 
 UPGRADES = Table(("Kind", "Name", "Version", "Progress", "State", "Message"), sentences=(5,), most_lines=MOST_LINES)
 FACTS = Table(("Upgrade", ""), sentences=(1,), as_written=(1,))

@@ -60,6 +60,7 @@ def progress_of(
     now: datetime,
 ) -> UpgradeProgress | None:
     """The progress of a cluster's upgrade; None if none of its nodes is upgraded in place."""
+    nodes = [node for node in nodes if not node.spec.certificates_only]
     upgrades = [*groups, *nodes]
     if not upgrades:
         return None

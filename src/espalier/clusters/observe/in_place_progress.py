@@ -48,7 +48,8 @@ def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) ->
     ours = [
         upgrade.decode(ControlPlaneUpgrade) for upgrade in upgrades if upgrade.kind == ControlPlaneUpgrade.resource.kind
     ]
-    nodes = [upgrade.decode(NodeUpgrade) for upgrade in node_upgrades]
+    decoded = [upgrade.decode(NodeUpgrade) for upgrade in node_upgrades]
+    nodes = [node for node in decoded if not node.spec.certificates_only]
     return not any(upgrade.status.upgraded for upgrade in ours) and not any(
         node.is_completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
         for node in nodes
@@ -131,6 +132,8 @@ def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
 
 def _concerns(upgrade: Object, owner: Owner) -> bool:
     if upgrade.kind != NodeUpgrade.resource.kind:
+        return False
+    if upgrade.decode(NodeUpgrade).spec.certificates_only:
         return False
     deployment = upgrade.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
     return deployment == ("" if isinstance(owner, KubeadmControlPlane) else owner.metadata.name)

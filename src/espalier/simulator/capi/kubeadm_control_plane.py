@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import (
@@ -28,7 +30,7 @@ from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.concurrency import together
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.runtime.writer import found_by_owner
+from espalier.runtime.writer import Precondition, found_by_owner
 from espalier.simulator import addons
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import (
@@ -48,6 +50,8 @@ from espalier.simulator.capi.reaching import obstacle
 
 RESOURCE = KubeadmControlPlane.resource
 _RETRY_SECONDS = 30.0
+CERTIFICATE_DAYS = 365
+"""The validity of a control plane machine's certificates, as in kubeadm."""
 
 
 class KubeadmControlPlanes:
@@ -136,6 +140,7 @@ class KubeadmControlPlanes:
         if observed.orphans:
             return await adopt(self._scheme, observed.orphans, owner_reference(RESOURCE, observed.object))
         observed = await self._with_certificates(observed)
+        await self._report_expiries(observed)
         outcome = await self._advance(observed)
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         rollout = observed.control_plane.spec.rollout
@@ -156,6 +161,19 @@ class KubeadmControlPlanes:
             ),
             observed,
         )
+
+    async def _report_expiries(self, observed: Observed) -> None:
+        """Note when the certificates of machines end, unless that is noted: whoever renews them removes the note.
+
+        Cluster API reads it from the certificate of the machine's API server, which here is not the machine's.
+        """
+        for machine in observed.machines:
+            config = machine.config
+            if config is None or not machine.healthy or names.CERTIFICATES_EXPIRY in config.metadata.annotations:
+                continue
+            ends = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
+            noted = {"metadata": {"annotations": {names.CERTIFICATES_EXPIRY: condition_list.timestamp(ends)}}}
+            await self._scheme.writer.merge(KubeadmConfig.resource, config, noted, Precondition.UID)
 
     async def _adopt_template(self, observed: Observed) -> Outcome:
         """Set the cluster as owner of the template."""

@@ -16,8 +16,18 @@ UNITS = {"containerd": "/usr/local/bin/containerd", "kubelet": "/usr/bin/kubelet
 """Service -> path of its program, as installed by image-builder."""
 
 
+CERTIFICATES = tuple(
+    f"etc/kubernetes/{name}"
+    for name in (
+        *("admin.conf", "controller-manager.conf", "scheduler.conf"),
+        *("pki/apiserver.crt", "pki/apiserver.key", "pki/front-proxy-client.crt", "pki/etcd/server.crt"),
+    )
+)
+"""Paths of what kubeadm renews on a control plane node, as far as somebody reads it here."""
+
+
 CONTROL_PLANE = {
-    "etc/kubernetes/admin.conf": "kind: Config\n",
+    **dict.fromkeys(CERTIFICATES, "issued 0 times anew\n"),
     "var/lib/etcd/member/snap/db": "simulated data\n",
     f"var/lib/etcd/member/wal/{0:016x}-{0:016x}.wal": "",
 }

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ TEMPORARY = "etc/kubernetes/tmp"
 ETCD_DATA = "var/lib/etcd/member"
 CONFIGURATION = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+PLACES = ("etc/kubernetes", "etc/kubernetes/pki", "etc/kubernetes/pki/etcd")
+RENEWED = (".crt", ".key", ".conf")
 HASH = "kubernetes.io/config.hash"
 MERGE = "application/merge-patch+json"
 
@@ -141,6 +143,8 @@ class Host:
             return 0, version
         if fault := self._faults().get("kubeadm"):
             return 1, f"[upgrade] simulated fault\nerror execution phase: {fault}"
+        if arguments == ["certs", "renew", "all"]:
+            return self._renew()
         if arguments[:2] not in (["upgrade", "apply"], ["upgrade", "node"]):
             return 1, f"the stand-in for kubeadm does not support {' '.join(arguments)}"
         is_control_plane = bool(self._glob(MANIFESTS, "kube-apiserver.yaml"))
@@ -163,6 +167,15 @@ class Host:
             self._render(configured)
         self._write(f"{self._new_backup_folder('kubeadm-kubelet-config')}/config.yaml", "kind: KubeletConfiguration\n")
         return 0, "[upgrade] The configuration for this node was successfully updated!"
+
+    def _renew(self) -> CommandResult:
+        """Write each certificate and kubeconfig anew; the text counts how often."""
+        paths = [path for folder in PLACES for path in self._glob(folder, "*") if path.suffix in RENEWED]
+        renewed = [path.relative_to(self._root).as_posix() for path in paths if path.name != "kubelet.conf"]
+        for path in renewed:
+            times = re.search(r"\d+", self._text(path))
+            self._write(path, f"issued {int(times[0]) + 1 if times else 1} times anew\n")
+        return 0, "Done renewing certificates. You must restart the kube-apiserver, kube-controller-manager, ..."
 
     def _configuration(self) -> dict[str, Any] | None:
         """The ClusterConfiguration in ConfigMap kubeadm-config; None if the ConfigMap is unavailable."""
@@ -273,7 +286,7 @@ class Host:
         if status >= 300:
             return
         faulty_text = self._faults().get("file") or "\0"
-        fails = any(faulty_text in self._text(mounted) for mounted in static_pods.host_paths_of(manifest))
+        fails = any(faulty_text in text for path in static_pods.host_paths_of(manifest) for text in self._texts(path))
         self._request("PATCH", f"{path}/status", {"status": self._mirror_status(pod, fails=fails)})
 
     def _mirror_status(self, pod: Any, *, fails: bool) -> dict[str, Any]:
@@ -363,6 +376,12 @@ class Host:
             return confined.text(self._root, path)
         except OSError:
             return ""
+
+    def _texts(self, path: str) -> Iterator[str]:
+        """The content of a file, or of the files directly in a folder."""
+        yield self._text(path)
+        for inner in self._glob(path.lstrip("/"), "*"):
+            yield self._text(f"{path}/{inner.name}")
 
     def _glob(self, folder: str, pattern: str) -> Sequence[Path]:
         try:

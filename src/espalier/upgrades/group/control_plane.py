@@ -25,6 +25,7 @@ from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.classification import Classification, UpdateStrategy, classify
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.machine_change import ChangeKind
+from espalier.clusterapi.names import CERTIFICATES_EXPIRY
 from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
@@ -251,7 +252,9 @@ def _patches(wanted: Tree, version: str, machine: MachineView) -> Iterator[tuple
     if machine.config is not None:
         present = machine.config.tree.get("spec") or {}
         after = expected.control_plane_config(wanted, version, present)
-        yield KubeadmConfig.resource, machine.config, {"spec": expected.replacement(present, after)}
+        forgotten = {"annotations": {CERTIFICATES_EXPIRY: None}}  # kubeadm has renewed them, so the date is former
+        patch = {"metadata": forgotten, "spec": expected.replacement(present, after)}
+        yield KubeadmConfig.resource, machine.config, patch
     template = ((wanted.get("machineTemplate") or {}).get("spec") or {}).get("infrastructureRef")
     if machine.infrastructure is not None and template and machine.infrastructure_kind:
         yield machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(template)

@@ -72,7 +72,18 @@ STEPS: tuple[NodeStep, ...] = (
 )
 """All steps; the last is the pod's main container. Draining and uncordoning are skipped if no pod can move."""
 
-UNDER_WAY = frozenset({step.doing for step in STEPS})
+CERTIFICATES = NodeStep(
+    "certificates-renewer",
+    "CertificatesRenewed",
+    "kubeadm's certificates are renewed, and in use",
+    Reason.RENEWING_CERTIFICATES,
+    "certificates",
+)
+
+ONLY_CERTIFICATES: tuple[NodeStep, ...] = (CERTIFICATES,)
+"""The steps of a NodeUpgrade with `certificatesOnly`."""
+
+UNDER_WAY = frozenset({step.doing for step in (*STEPS, *ONLY_CERTIFICATES)})
 """Reasons of a node whose upgrade progresses as expected."""
 
 BEGINNING = frozenset({Reason.NODE_UPGRADE_PENDING, Reason.CACHE_NOT_SYNCED, Reason.WAITING, Reason.RETRYING})

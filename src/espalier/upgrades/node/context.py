@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POD, SECRET
 from espalier.api.eksa.upgrade_keys import UNFINISHED, UPGRADER_LABEL
-from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
+from espalier.clusterapi.names import CERTIFICATES_EXPIRY
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.writer import Precondition, found_by_owner
@@ -21,6 +23,7 @@ from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.reconciling import UpgradeTools
 
 RESOURCE = NodeUpgrade.resource
+GROUP_KIND = ControlPlaneUpgrade.resource.kind
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ async def skip_remediation(ctx: NodeUpgradeContext) -> None:
     annotations = {
         SKIP_REMEDIATION_ANNOTATION: machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION, protection)
     }
-    if scope.pod is None:
+    if scope.pod is None and not scope.renews_certificates:
         annotations[UNFINISHED] = unfinished.noted(machine, scope.object.metadata.uid, scope.changes)
     await _annotate(ctx, machine, annotations)
 
@@ -136,6 +139,24 @@ async def resume_remediation(ctx: NodeUpgradeContext, **annotations: str | None)
     protection = names.protection(ctx.scope.object.name)
     is_ours = machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == protection
     await _annotate(ctx, machine, ({SKIP_REMEDIATION_ANNOTATION: None} if is_ours else {}) | annotations)
+
+
+async def forget_expiry(ctx: NodeUpgradeContext) -> None:
+    """Have Cluster API read again when the certificates of a control plane machine end: kubeadm has renewed them.
+
+    It notes that on the machine's KubeadmConfig, and never looks again while the note is there. The upgrade of a group
+    does so in its own write, with what else it records there.
+    """
+    if any(owner.controller and owner.kind == GROUP_KIND for owner in ctx.object.metadata.owner_references):
+        return
+    view, scope = ctx.scope.cluster_view, ctx.scope
+    config = scope.machine.config if scope.machine else None
+    if view is None or config is None or scope.upgrade.spec.node_type != "ControlPlane":
+        return
+    if CERTIFICATES_EXPIRY in config.metadata.annotations:
+        writer = ctx.tools.writer.with_caches(view.capi_objects.caches)
+        forgotten = {"metadata": {"annotations": {CERTIFICATES_EXPIRY: None}}}
+        await writer.merge(KubeadmConfig.resource, config, forgotten, Precondition.UID)
 
 
 def own_note(ctx: NodeUpgradeContext) -> dict[str, str | None]:

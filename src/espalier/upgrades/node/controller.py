@@ -51,6 +51,8 @@ def _report(ctx: NodeUpgradeContext, outcome: Outcome) -> UpgradeReport:
     """A condition for each step. A completed upgrade stays completed, unless somebody else wrote that."""
     old = ctx.scope.upgrade.status
     message = f"node {ctx.scope.node_name} has Kubernetes {ctx.scope.upgrade.spec.kubernetes_version}"
+    if ctx.scope.renews_certificates:
+        message = f"certificates of node {ctx.scope.node_name} are renewed"
     completed = isinstance(outcome, Done) or ctx.is_done
     was_written = {"completed": completed} if old.completed else {}
     generation = ctx.object.metadata.generation

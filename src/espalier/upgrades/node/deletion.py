@@ -98,7 +98,8 @@ def _may_have_written(scope: NodeScope) -> bool:
     claim = scope.control_plane.metadata.annotations.get(NODE_IN_WORK) if scope.control_plane else None
     has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
     is_its_turn = not scope.claimed_by and (has_begun or claim == names.claim(scope.object))
-    return is_its_turn and KUBEADM.condition not in status.done(scope.conditions)
+    is_open = KUBEADM.condition not in status.done(scope.conditions)
+    return is_its_turn and is_open and not scope.renews_certificates
 
 
 async def remove_finalizer(ctx: NodeUpgradeContext) -> Outcome:
@@ -115,7 +116,9 @@ async def remove_finalizer(ctx: NodeUpgradeContext) -> Outcome:
 
 
 def _may_have_changed(scope: NodeScope) -> bool:
-    """True if kubeadm may have run on the node, or the end of the pod was not seen."""
+    """True if kubeadm may have upgraded the node, or the end of the pod was not seen."""
+    if scope.renews_certificates:
+        return False
     has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
     is_next = LAST_BEFORE_KUBEADM in status.done(scope.conditions)
     return is_next or (has_begun and scope.pod is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +26,7 @@ from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.node import status
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration
-from espalier.upgrades.node.containers import POD_CREATED
+from espalier.upgrades.node.containers import ONLY_CERTIFICATES, POD_CREATED, STEPS, NodeStep
 from espalier.upgrades.node.pod import UPGRADE, Role
 from espalier.upgrades.observe import UpgradeObserver, cluster_of
 from espalier.upgrades.views import Node, Pod
@@ -73,6 +74,31 @@ class NodeScope:
     def pod(self) -> Pod | None:
         """The upgrader pod."""
         return self.pod_object.decode(Pod) if self.pod_object else None
+
+    @property
+    def renews_certificates(self) -> bool:
+        """True if nothing but certificates is renewed on the node."""
+        return self.upgrade.spec.certificates_only
+
+    @property
+    def steps(self) -> Sequence[NodeStep]:
+        """The steps of this NodeUpgrade, in order."""
+        return ONLY_CERTIFICATES if self.renews_certificates else STEPS
+
+    @property
+    def done(self) -> frozenset[str]:
+        """The conditions of the steps that its status reports as done."""
+        return status.done(self.upgrade.status.conditions, self.steps)
+
+    @property
+    def are_all_done(self) -> bool:
+        """True if its status reports every step as done."""
+        return status.are_all_done(self.upgrade.status.conditions, self.steps)
+
+    @property
+    def current(self) -> tuple[NodeStep, Condition] | None:
+        """The first step that is not done, by what is observed."""
+        return status.current(self.conditions, self.steps)
 
     @property
     def node_name(self) -> str:
@@ -184,7 +210,7 @@ class NodeScope:
         pod = self.earlier.decode(Pod) if self.earlier else self.pod
         if pod is None or pod.has_ended or not pod.has_begun:
             return True
-        return status.failure(pod) is not None or bool(status.stuck(pod))
+        return status.failure(pod, self.steps) is not None or bool(status.stuck(pod))
 
     @cached_property
     def conditions(self) -> list[Condition]:
@@ -192,7 +218,7 @@ class NodeScope:
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [condition for condition in before if condition.type != names.READY]
-        return status.conditions(before, self.pod, self.drain_waits_for)
+        return status.conditions(before, self.pod, self.drain_waits_for, steps=self.steps)
 
 
 def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,17 @@ from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.upgrades import names
-from espalier.upgrades.node.containers import COPY, DONE, DRAIN, KUBEADM, KUBELET, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node.containers import (
+    COPY,
+    DONE,
+    DRAIN,
+    KUBEADM,
+    KUBELET,
+    ONLY_CERTIFICATES,
+    STEPS,
+    UNCORDON,
+    NodeStep,
+)
 
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
@@ -64,6 +74,8 @@ class Upgrader:
     """The preflight checks of kubeadm to ignore."""
     patches: str = ""
     """The directory on the node with patches for kubeadm."""
+    certificates_only: bool = False
+    """True if nothing but the renewal of certificates is due."""
 
 
 def remaining_steps(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
@@ -76,7 +88,11 @@ def remaining_steps(done: Collection[str], *, drains: bool) -> tuple[NodeStep, .
 
 def pod(upgrader: Upgrader) -> Tree:
     """The pod. It runs once; to run it again, delete it."""
-    containers = [_container(upgrader, step) for step in remaining_steps(upgrader.done, drains=upgrader.drains)]
+    if upgrader.certificates_only:
+        due: Sequence[NodeStep] = ONLY_CERTIFICATES
+    else:
+        due = remaining_steps(upgrader.done, drains=upgrader.drains)
+    containers = [_container(upgrader, step) for step in due]
     *init_containers, main = containers
     return _object(POD, names.upgrader(upgrader.node)) | {
         "spec": {

@@ -18,13 +18,15 @@ from espalier.upgrades.node.containers import COPY, DRAIN, POD_CREATED, STEPS, U
 from espalier.upgrades.views import ContainerState, Pod
 
 LONGEST_MESSAGE = 2000
-COUNT = len(STEPS)
+Steps = Sequence[NodeStep]
 
 _IMAGE_ERRORS = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
 """Prefixes of reasons of waiting containers that need somebody to act."""
 
 
-def conditions(before: Sequence[Condition], pod: Pod | None, drain_waits_for: str = "") -> list[Condition]:
+def conditions(
+    before: Sequence[Condition], pod: Pod | None, drain_waits_for: str = "", *, steps: Steps = STEPS
+) -> list[Condition]:
     """UpgraderPodCreated and a condition for each step; `drain_waits_for` are pods that block a drain.
 
     The step after the last finished step counts as running: that makes a single change per step, not a change for the
@@ -33,9 +35,9 @@ def conditions(before: Sequence[Condition], pod: Pod | None, drain_waits_for: st
     states = pod.states if pod else {}
     if pod is not None and pod.is_lost:  # the next pod repeats an interrupted step
         states = {name: ContainerState() if _has_failed(state) else state for name, state in states.items()}
-    step_conditions = [_pod_created(before, pod)]
+    step_conditions = [_pod_created(before, pod, steps)]
     is_next = pod is not None
-    for step in STEPS:
+    for step in steps:
         of_step = _of_step(before, step, states, is_next=is_next)
         if step is DRAIN and drain_waits_for and of_step.reason == DRAIN.doing:
             of_step = _condition(step.condition, "False", DRAIN.doing, f"waiting for pods: {drain_waits_for}")
@@ -44,19 +46,19 @@ def conditions(before: Sequence[Condition], pod: Pod | None, drain_waits_for: st
     return step_conditions
 
 
-def done(step_conditions: Sequence[Condition]) -> frozenset[str]:
+def done(step_conditions: Sequence[Condition], steps: Steps = STEPS) -> frozenset[str]:
     """The conditions of the steps that are done."""
-    return frozenset(step.condition for step in STEPS if condition_list.is_true(step_conditions, step.condition))
+    return frozenset(step.condition for step in steps if condition_list.is_true(step_conditions, step.condition))
 
 
-def are_all_done(step_conditions: Sequence[Condition]) -> bool:
+def are_all_done(step_conditions: Sequence[Condition], steps: Steps = STEPS) -> bool:
     """True if every step succeeded or was skipped."""
-    return len(done(step_conditions)) == len(STEPS)
+    return len(done(step_conditions, steps)) == len(steps)
 
 
-def current(step_conditions: Sequence[Condition]) -> tuple[NodeStep, Condition] | None:
+def current(step_conditions: Sequence[Condition], steps: Steps = STEPS) -> tuple[NodeStep, Condition] | None:
     """The first step that is not done."""
-    for step in STEPS:
+    for step in steps:
         condition = condition_list.get(step_conditions, step.condition)
         if condition is not None and condition.status != "True":
             return step, condition
@@ -75,12 +77,12 @@ def seconds(step_conditions: Sequence[Condition], pod: Pod | None, now: datetime
     return (now - datetime.fromisoformat(began)).total_seconds()
 
 
-def number(step: NodeStep) -> int:
+def number(step: NodeStep, steps: Steps = STEPS) -> int:
     """The number of a step, starting with 1."""
-    return STEPS.index(step) + 1
+    return steps.index(step) + 1
 
 
-def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
+def failure(pod: Pod, steps: Steps = STEPS) -> tuple[NodeStep | None, str] | None:
     """The failed step with its container's last output; without a step, the reason of the pod's failure.
 
     None as well for a pod that went down with its node, as no step failed.
@@ -88,7 +90,7 @@ def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
     if pod.is_lost:
         return None
     states = pod.states
-    for step in STEPS:
+    for step in steps:
         state = states.get(step.container)
         if state is not None and state.terminated is not None and state.terminated.exit_code:
             return step, _last_output(state)
@@ -114,13 +116,13 @@ def retry_advice(node: str, node_upgrade: str, pod_name: str) -> str:
     )
 
 
-def _pod_created(before: Sequence[Condition], pod: Pod | None) -> Condition:
+def _pod_created(before: Sequence[Condition], pod: Pod | None, steps: Steps) -> Condition:
     if pod is not None:
         return _condition(
             POD_CREATED, "True", Satisfied.POD_CREATED, f"pod {pod.metadata.namespace}/{pod.metadata.name}"
         )
     present = condition_list.get(before, POD_CREATED)
-    if present is not None and are_all_done(before):
+    if present is not None and are_all_done(before, steps):
         return present
     return _condition(POD_CREATED, "False", Reason.WAITING, "the upgrader pod does not exist")
 

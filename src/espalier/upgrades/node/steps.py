@@ -37,6 +37,7 @@ from espalier.upgrades.node.context import (
     delete_orphaned_rbac,
     delete_pod,
     delete_rbac,
+    forget_expiry,
     own_note,
     resume_remediation,
     skip_remediation,
@@ -177,10 +178,12 @@ async def await_others(ctx: NodeUpgradeContext) -> Outcome:
 async def check(ctx: NodeUpgradeContext) -> Outcome:
     """Check, before anything changes on a node, that it is ready, and that kubeadm can upgrade to the version."""
     scope = ctx.scope
-    if scope.pod is not None or status.done(scope.upgrade.status.conditions) or scope.node is None:
+    if scope.pod is not None or scope.done or scope.node is None:
         return Continue()
-    wanted = scope.upgrade.spec.kubernetes_version
-    problem = kubernetes_versions.step_obstacle(scope.node.status.node_info.kubelet_version, wanted)
+    wanted, present = scope.upgrade.spec.kubernetes_version, scope.node.status.node_info.kubelet_version
+    problem = kubernetes_versions.step_obstacle(present, wanted)
+    if scope.renews_certificates and not problem and not kubernetes_versions.is_reached(present, wanted):
+        problem = f"found {wanted}, but node {scope.node_name} has {present}: certificates are renewed without upgrade"
     if problem:
         return Wait(Reason.VERSION_REFUSED, f"spec.kubernetesVersion: {problem}")
     try:
@@ -213,7 +216,7 @@ def read_configuration(workload: Workload) -> tuple[Object, Tree] | Wait:
 async def find_image(ctx: NodeUpgradeContext) -> Outcome:
     """Find the upgrader image for the version."""
     scope = ctx.scope
-    is_needed = scope.pod is None and not status.are_all_done(scope.upgrade.status.conditions)
+    is_needed = scope.pod is None and not scope.are_all_done
     if scope.image and is_needed and not images.is_reference(scope.image):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
         return Wait(Reason.UPGRADER_IMAGE_INVALID, f"{entry}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
@@ -233,7 +236,7 @@ async def recreate_pod_for_image(ctx: NodeUpgradeContext) -> Outcome:
     pod_ = scope.pod
     if pod_ is None or scope.workload is None or not scope.image or pod_.images == {scope.image}:
         return Continue()
-    can_replace = status.failure(pod_) is not None or status.stuck(pod_) or not pod_.has_begun
+    can_replace = status.failure(pod_, scope.steps) is not None or status.stuck(pod_) or not pod_.has_begun
     if not can_replace or not images.is_reference(scope.image):
         return Continue()
     await delete_pod(scope.workload, scope)
@@ -264,8 +267,7 @@ async def retry(ctx: NodeUpgradeContext) -> Outcome:
 async def claim(ctx: NodeUpgradeContext) -> Outcome:
     """Claim the control plane, once no other node of it is being upgraded and all other nodes are healthy."""
     scope = ctx.scope
-    is_done = status.are_all_done(scope.upgrade.status.conditions)
-    if is_done or scope.control_plane is None or scope.workload is None:
+    if scope.are_all_done or scope.control_plane is None or scope.workload is None:
         return Continue()
     claimed = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}
     if scope.pod is not None:
@@ -285,7 +287,7 @@ async def claim(ctx: NodeUpgradeContext) -> Outcome:
     rollout = health.rolled_out(names_of_machines, wanted, [scope.upgrade.spec.machine.name])
     if unhealthy and rollout:
         return Wait(Reason.ROLLOUT_IN_PROGRESS, rollout)
-    if unhealthy and not status.done(scope.upgrade.status.conditions):
+    if unhealthy and not scope.done:
         return Wait(Reason.CONTROL_PLANE_UNHEALTHY, f"before node {scope.node_name} is upgraded: {unhealthy}")
     try:
         await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, claimed)
@@ -296,7 +298,7 @@ async def claim(ctx: NodeUpgradeContext) -> Outcome:
 
 async def protect_machine(ctx: NodeUpgradeContext) -> Outcome:
     """Keep health checks from replacing the machine while its node is being upgraded."""
-    if status.current(ctx.scope.conditions) is not None:
+    if ctx.scope.current is not None:
         await skip_remediation(ctx)
     return Continue()
 
@@ -316,11 +318,13 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
 async def create_pod(ctx: NodeUpgradeContext) -> Outcome:
     """Create the upgrader pod on the node, with the steps that are left."""
     scope = ctx.scope
-    done = status.done(scope.upgrade.status.conditions)
-    if scope.pod is not None or scope.workload is None or status.are_all_done(scope.upgrade.status.conditions):
+    done = scope.done
+    if scope.pod is not None or scope.workload is None or scope.are_all_done:
         return Continue()
     role: Role = "worker"
-    if scope.upgrade.spec.node_type == "ControlPlane" and KUBEADM.condition not in done:
+    if scope.renews_certificates:
+        role = "control-plane"
+    elif scope.upgrade.spec.node_type == "ControlPlane" and KUBEADM.condition not in done:
         configured = await configure(scope.workload, scope)
         if isinstance(configured, Wait):
             return configured
@@ -344,6 +348,7 @@ async def create_pod(ctx: NodeUpgradeContext) -> Outcome:
         drain_seconds=scope.drain_seconds,
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
+        certificates_only=scope.renews_certificates,
     )
     try:
         await scope.workload.writer.create(POD, pod.pod(wanted))
@@ -373,13 +378,13 @@ async def _has_room(ctx: NodeUpgradeContext) -> bool:
 async def follow_pod(ctx: NodeUpgradeContext) -> Outcome:
     """Wait until all steps succeeded."""
     scope = ctx.scope
-    current = status.current(scope.conditions)
+    current = scope.current
     if current is None:
         return Continue()
     if scope.pod is None:
         return Wait(Reason.WAITING, "the upgrader pod does not exist")
     retry_hint = status.retry_advice(scope.node_name, scope.object.name, scope.pod.metadata.name)
-    failed = status.failure(scope.pod)
+    failed = status.failure(scope.pod, scope.steps)
     if failed is not None:
         step, reason = failed
         if step is None:
@@ -409,7 +414,7 @@ async def follow_pod(ctx: NodeUpgradeContext) -> Outcome:
 
 def _last_known_step(ctx: NodeUpgradeContext, reason: str) -> str:
     """The message on the last known step, and why nothing newer is known; `reason` alone before the first step."""
-    current = status.current(ctx.scope.conditions)
+    current = ctx.scope.current
     if current is None or not condition_list.is_true(ctx.scope.conditions, POD_CREATED):
         return reason
     step, condition = current
@@ -421,7 +426,8 @@ def _replace(ctx: NodeUpgradeContext) -> str:
 
 
 def _number(ctx: NodeUpgradeContext, step: NodeStep) -> str:
-    return f"step {status.number(step)} of {status.COUNT} on node {ctx.scope.node_name}"
+    steps = ctx.scope.steps
+    return f"step {status.number(step, steps)} of {len(steps)} on node {ctx.scope.node_name}"
 
 
 async def await_node(ctx: NodeUpgradeContext) -> Outcome:
@@ -452,6 +458,10 @@ async def clean_up(ctx: NodeUpgradeContext) -> Outcome:
     """
     if ctx.scope.workload is not None:
         await delete_rbac(ctx.scope.workload, ctx.scope.node_name)
+    await forget_expiry(ctx)
+    if ctx.scope.renews_certificates:
+        await resume_remediation(ctx)
+        return Done()
     seconds = status.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
     await resume_remediation(
         ctx, **_unfinished_removed(ctx), **({} if seconds is None else {UPGRADE_SECONDS: f"{seconds:.0f}"})
