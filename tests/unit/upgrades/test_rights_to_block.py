@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.shoot import Shoot
 from espalier.clusters.design.provider import infrastructures
 from espalier.kube.rbac import Rights
 from espalier.providers.registry import PROVIDERS
 from espalier.shoots.etcd.setup import RIGHTS
+from espalier.shoots.garden.roles import in_project
 from espalier.upgrades import rbac
+from tests.support.gardens.gardenlet_scopes import STARTED, shoot
 
 
 def finalized(rights: Rights) -> set[str]:
@@ -26,6 +30,15 @@ def finalized(rights: Rights) -> set[str]:
 def test_owners_of_upgrades_may_be_blocked(front_end: FrontEnd, more: set[str]) -> None:
     owners = {"kubeadmcontrolplanes", "machinedeployments", "controlplaneupgrades", "machinedeploymentupgrades"}
     assert finalized(rbac.rights(infrastructures(PROVIDERS), front_end)) == owners | more
+
+
+@pytest.mark.parametrize(("seed", "names"), [("a", [("apple",)]), ("b", [])])
+def test_a_shoot_may_be_blocked_by_its_shoot_state(seed: str, names: list[tuple[str, ...]]) -> None:
+    moving = shoot("b", "a", **{metadata_keys.OWNERSHIP: STARTED.render()})
+    granted = in_project(seed, [moving])
+    blocking = [right for right in granted if (right.subresource, right.verbs) == ("finalizers", ("update",))]
+    assert [right.names for right in blocking] == names
+    assert all(right.resources == (Shoot.resource,) for right in blocking)
 
 
 def test_an_etcd_may_be_blocked_by_what_it_owns() -> None:

@@ -81,6 +81,9 @@ def in_project(seed: str, shoots: Iterable[Object], bindings: Iterable[Object] =
     ]
     if owned:
         rights.append(Right((ShootState.resource,), ("get", "update", "patch", "delete"), names=tuple(sorted(owned))))
+        # For the ShootState, which blocks the Shoot's deletion, with admission plugin
+        # OwnerReferencesPermissionEnforcement.
+        rights.append(Right((Shoot.resource,), ("update",), "finalizers", names=tuple(sorted(owned))))
     if read := tuple(sorted(filter(None, bindings_read))):
         rights.append(Right((CredentialsBinding.resource,), ("get",), names=read))
     if credentials := tuple(sorted(filter(None, bound))):
