@@ -99,10 +99,9 @@ def test_plan_says_what_is_kept_and_what_is_changed() -> None:
 def test_scaling_adopted_cluster_replaces_no_machine() -> None:
     async def story(env: ManagedEnvironment) -> None:
         before = await env.machine_names("garden")
-        groups = [
-            dict(workernodegroupconfiguration)
-            for workernodegroupconfiguration in env.clusters.get(GARDEN).tree["spec"]["workerNodeGroupConfigurations"]
-        ]  # type: ignore[union-attr]
+        cluster = env.clusters.get(GARDEN)
+        assert cluster is not None
+        groups = [dict(group) for group in cluster.tree["spec"]["workerNodeGroupConfigurations"]]
         groups[0]["count"] += 1
         await env.change(workerNodeGroupConfigurations=groups)
         await env.until_ready()

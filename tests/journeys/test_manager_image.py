@@ -109,8 +109,8 @@ def test_statements_name_what_is_in_the_image(archive: Path, architecture: str, 
     digest = opened.manifest(architecture)["digest"].removeprefix("sha256:")
     assert [subject["digest"]["sha256"] for subject in provenance["subject"]] == [digest]
     inputs = {
-        resolveddependency["digest"]["sha256"]
-        for resolveddependency in provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
+        dependency["digest"]["sha256"]
+        for dependency in provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
     }
     assert {part["checksums"][0]["checksumValue"] for part in parts} < inputs
 

@@ -110,10 +110,7 @@ async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
     assert found is not None
     assert is_synced(found)
     before, machines_before = await made_for(env, key), await env.machine_names(key.name)
-    groups = [
-        dict(workernodegroupconfiguration)
-        for workernodegroupconfiguration in found.tree["spec"]["workerNodeGroupConfigurations"]
-    ]
+    groups = [dict(group) for group in found.tree["spec"]["workerNodeGroupConfigurations"]]
     groups[0]["count"] = 2
     await env.change(key, workerNodeGroupConfigurations=groups)
     await env.until_ready(key)

@@ -69,9 +69,7 @@ def scale_group(spec: Tree, number: int) -> None:
 
 
 def add_group(spec: Tree, number: int) -> None:
-    taken = {
-        workernodegroupconfiguration["name"] for workernodegroupconfiguration in spec["workerNodeGroupConfigurations"]
-    }
+    taken = {group["name"] for group in spec["workerNodeGroupConfigurations"]}
     new = {"name": f"md-{number % 3}", "count": 1 + number % 2}
     if new["name"] not in taken:
         spec["workerNodeGroupConfigurations"].append(new)

@@ -278,7 +278,7 @@ def once_stopping(name: str, task: Callable[[ShootContext], Verdict]) -> Callabl
     def evaluate(ctx: ShootContext) -> Verdict:
         live = ctx.scope.deployments.get(name)
         if live is not None and live.tree["spec"].get("replicas", 1) != 0:
-            return Wait(TaskReason.PODS_RUNNING, f"{name} is stopped first", SOON)
+            return Wait(TaskReason.PODS_STOPPING, f"{name} is stopped first", SOON)
         return task(ctx)
 
     return evaluate
