@@ -444,7 +444,7 @@ def test_extensions_migrate_while_api_server_ends(replicas: int | None, due: boo
     migrate = MIGRATE.tasks["Migrate extension resources"].evaluate
     live = {} if replicas is None else {"kube-apiserver": _deployment(replicas)}
     verdict = migrate(context(scope(deployments=live, pod_roles=frozenset({"apiserver"})), OperationType.MIGRATE))
-    assert verdict == (Done() if due else Wait("PodsRunning", "kube-apiserver is stopped first", 5.0))
+    assert verdict == (Done() if due else Wait("PodsStopping", "kube-apiserver is stopped first", 5.0))
 
 
 def _deployment(replicas: int) -> Object:
