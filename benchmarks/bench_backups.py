@@ -57,7 +57,10 @@ async def make_delta(folder: Path) -> Path:
     with DeltaBuilder(Compression.GZIP) as builder:
         for first in range(2, EVENTS + 2, 1000):
             revisions = range(first, first + 1000)
-            keys = [KeyValue(b"/registry/pods/%d" % (one % 5000), one, one, 1, b"v" * 100) for one in revisions]
+            keys = [
+                KeyValue(b"/registry/pods/%d" % (revision % 5000), revision, revision, 1, b"v" * 100)
+                for revision in revisions
+            ]
             builder.add([event(key, CREATED * 10**9 + key.mod_revision) for key in keys])
         return folder / (await builder.store(store, 2, CREATED)).key
 

@@ -103,8 +103,8 @@ async def vsphere() -> AsyncIterator[Api]:
         ask = of(VCenters(center.resolve), center.server, vcenter.ACCOUNT)
 
         def there(asked: Any) -> Any:
-            types = {one.object_type for one in asked.questions}
-            named = frozenset(Question(one, "DC0", IN_SIMULATOR[one]) for one in types)
+            types = {question.object_type for question in asked.questions}
+            named = frozenset(Question(type_, "DC0", IN_SIMULATOR[type_]) for type_ in types)
             return msgspec.structs.replace(asked, questions=named)
 
         yield (lambda asked: ask(there(asked))), sent.total

@@ -41,7 +41,10 @@ async def with_deltas(folder: Path) -> None:
         with DeltaBuilder(Compression.GZIP) as builder:
             for begin in range(first, last, 1000):
                 revisions = range(begin, min(begin + 1000, last))
-                keys = [KeyValue(b"/registry/pods/%d" % (one % 5000), one, one, 1, b"v" * 100) for one in revisions]
+                keys = [
+                    KeyValue(b"/registry/pods/%d" % (revision % 5000), revision, revision, 1, b"v" * 100)
+                    for revision in revisions
+                ]
                 builder.add([event(key, CREATED * 10**9 + key.mod_revision) for key in keys])
             await builder.store(store, first, CREATED + part + 1)
 

@@ -38,7 +38,7 @@ def asked(server: Server) -> Counter[str]:
 
 
 async def settled(world: World) -> None:
-    while not all(is_whole(one.decode(Shoot), "a") for one in (await world.client.list(Shoot.resource)).items):  # noqa: ASYNC110
+    while not all(is_whole(item.decode(Shoot), "a") for item in (await world.client.list(Shoot.resource)).items):  # noqa: ASYNC110
         await asyncio.sleep(10)
 
 

@@ -32,7 +32,7 @@ async def cluster(env: RealEnvironment, name: str) -> tuple[Kubectl, str]:
     text = manifest(1, in_place=True).replace("name: garden", f"name: {name}")
     await env.management("apply", "-f", "-", stdin=text)
     await env.ready(name)
-    found = [one["name"] for one in await env.nodes() if one["cluster"] == name and one["role"] == "control-plane"]
+    found = [node["name"] for node in await env.nodes() if node["cluster"] == name and node["role"] == "control-plane"]
     return await env.workload(name), found[0]
 
 

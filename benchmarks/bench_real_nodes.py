@@ -93,7 +93,7 @@ async def measure(found: dict[str, list[float]]) -> None:
                 async with costs.of("deletion of 3+3"):
                     await env.management("delete", CLUSTER, "--wait")
             costs.say("our process, at most: MiB", peak_memory(costs.pid))
-            programs = [one.pid for one in read_states(env.home.management) if one.pid]
+            programs = [state.pid for state in read_states(env.home.management) if state.pid]
             costs.say("etcd, API server, controllers, Cluster API: MiB", memory(programs) / MIB)
 
 

@@ -26,7 +26,7 @@ GROUPS, TIMES, ROUNDS = 3, size(200, 1), size(7, 1)
 def render_input_of(example: Path) -> RenderInput:
     """Of the example, with more groups."""
     documents = read_manifests(example.read_bytes(), source=example.name)
-    cluster = next(one for one in documents if one.kind == Cluster.resource.kind)
+    cluster = next(document for document in documents if document.kind == Cluster.resource.kind)
     spec = cluster.tree["spec"]
     spec["controlPlaneConfiguration"]["count"] = 3
     first = spec["workerNodeGroupConfigurations"][0]
@@ -42,7 +42,7 @@ def rendered(made: RenderInput) -> int:
 
 def main() -> None:
     arguments(__doc__).parse_args()
-    for example in sorted(one for one in EXAMPLES.glob("*.yaml") if MANAGED in one.read_text()):
+    for example in sorted(path for path in EXAMPLES.glob("*.yaml") if MANAGED in path.read_text()):
         made = render_input_of(example)
         objects, runs = rendered(made), []
         for _ in range(ROUNDS):

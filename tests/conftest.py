@@ -165,7 +165,7 @@ def _say_seconds(terminalreporter: pytest.TerminalReporter) -> None:
     if len(seconds) < 2:
         return
     terminalreporter.section("seconds by directory")
-    for directory in sorted(seconds, key=lambda one: -seconds[one]):
+    for directory in sorted(seconds, key=lambda second: -seconds[second]):
         terminalreporter.write_line(f"{seconds[directory]:8.1f}  {len(tests[directory]):5}  {directory}")
 
 

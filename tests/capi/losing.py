@@ -17,7 +17,7 @@ from tests.support.environments.managed_clusters import NAMESPACE
 
 
 def reason(cluster: Cluster) -> str:
-    return next(one.reason for one in cluster.status.conditions if one.type == names.READY)
+    return next(condition.reason for condition in cluster.status.conditions if condition.type == names.READY)
 
 
 async def endpoint(env: RealClusterApi, key: Key) -> object:

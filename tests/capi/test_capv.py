@@ -86,7 +86,7 @@ class Made(NamedTuple):
 async def made_of(vineyard: Vineyard) -> dict[str, list[Made]]:
     """The parts of the cluster's virtual machines, by the group of their Machine."""
     machines = await vineyard.env.client.list(Machine.resource, SYSTEM_NAMESPACE)
-    groups = {one.name: one.metadata.labels.get(names.DEPLOYMENT, "") for one in machines.items}
+    groups = {item.name: item.metadata.labels.get(names.DEPLOYMENT, "") for item in machines.items}
     found: dict[str, list[Made]] = {}
     with vineyard.center.administrator() as content:
         for one in properties(content, machines_of(content), "name", *HARDWARE, "parent", "datastore", "resourcePool"):
@@ -120,7 +120,7 @@ async def test_a_manifest_becomes_virtual_machines(vineyard: Vineyard) -> None:
         "vineyard-md-0": [Made(3, 4096, [25], ["DC0_DVPG0"], ["LocalDS_0"], "vineyard", "grapes")],
     }
     nodes = await vineyard.env.nodes(KEY)
-    assert {one["metadata"]["name"]: one["spec"]["providerID"] for one in nodes} == vineyard.guests.joined
+    assert {node["metadata"]["name"]: node["spec"]["providerID"] for node in nodes} == vineyard.guests.joined
     (found,) = (await vineyard.env.client.list(VSphereCluster.resource, SYSTEM_NAMESPACE)).items
     assert found.decode(VSphereCluster).status.initialization.provisioned
 

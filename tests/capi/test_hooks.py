@@ -146,7 +146,7 @@ async def test_two_workers_are_upgraded_in_place_without_it(
     assert [("md-0" in node) for node in order] == [False] * 3 + [True] * 2, "the control plane comes first"
     assert upgraders.at_once == 1
     machines = [one for one in seen if one.kind == "Machine" and one.name in {name.split()[1] for name in before}]
-    protected = {one.name for one in machines if PROTECTED in one.metadata.annotations}
+    protected = {machine.name for machine in machines if PROTECTED in machine.metadata.annotations}
     assert len(protected) == 5, "health checks leave a machine alone while its node is upgraded"
     await real.until_all(NodeUpgrade.resource, hedge.name, lambda tree: "left over")
     await real.until_all(Machine.resource, hedge.name, lambda tree: PROTECTED in str(tree["metadata"]))

@@ -46,9 +46,7 @@ State = dict[tuple[str, str], Object]
 
 async def state(env: RealClusterApi) -> State:
     """The objects of Cluster API, by kind and name."""
-    return {
-        (resource.kind, found.name): found for resource in KINDS for found in (await env.client.list(resource)).items
-    }
+    return {(resource.kind, item.name): item for resource in KINDS for item in (await env.client.list(resource)).items}
 
 
 async def store_as(env: RealClusterApi, version: str) -> None:
@@ -72,7 +70,7 @@ def writers(before: Object, after: Object) -> set[tuple[str, str]]:
 
 async def is_reported(env: RealClusterApi) -> bool:
     """True if the next Cluster API has reported on everything: `status.versions` is its own."""
-    found = [one for resource in REPORTING for one in (await env.client.list(resource)).items]
+    found = [item for resource in REPORTING for item in (await env.client.list(resource)).items]
     return all((one.tree.get("status") or {}).get("versions") for one in found)
 
 

@@ -67,7 +67,7 @@ def followed(plane: Subject) -> Followed:
     """The API server gets a flag and a volume."""
     node, configuration = plane.node, plane.configuration()
     server = configuration.get("apiServer") or {}
-    arguments = [extraarg for extraarg in server.get("extraArgs") or () if extraarg["name"] != LEVEL["name"]]
+    arguments = [argument for argument in server.get("extraArgs") or () if argument["name"] != LEVEL["name"]]
     changed = {
         **server,
         "extraArgs": [*arguments, LEVEL],

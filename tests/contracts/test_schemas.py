@@ -208,10 +208,7 @@ async def test_number_that_becomes_true_changes_its_owner(client: Client, widget
     body = widget(widgets, "a", {"size": "small", "free": {"one": True, "list": [False]}})
     after = await client.apply(WIDGET, body, field_manager="another", force=True)
     assert after.metadata.generation == (before.metadata.generation or 0) + 1
-    owned = {
-        managedfield["manager"]: managedfield["fieldsV1"]["f:spec"]
-        for managedfield in after.tree["metadata"]["managedFields"]
-    }
+    owned = {entry["manager"]: entry["fieldsV1"]["f:spec"] for entry in after.tree["metadata"]["managedFields"]}
     free: Fields = {"f:list": {}, "f:one": {}}
     assert owned.pop("another") == {"f:free": free, "f:size": {}}
     assert not any(fields.get("f:free", {}).keys() & free for fields in owned.values())

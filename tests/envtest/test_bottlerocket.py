@@ -42,7 +42,7 @@ async def test_each_object_is_accepted_strictly(providers: ControlPlane, name: s
 def template() -> Tree:
     """A KubeadmConfigTemplate of workers."""
     trees = objects(STORIES["vsphere"]())
-    return next(one for one in trees if one["kind"] == "KubeadmConfigTemplate")
+    return next(tree for tree in trees if tree["kind"] == "KubeadmConfigTemplate")
 
 
 @pytest.mark.parametrize("name", ["bottlerocketBootstrap", "format"])

@@ -76,7 +76,7 @@ class Management:
     async def columns(self) -> list[str]:
         """Those that a definition has printed."""
         found = await self.client.get(CUSTOM_RESOURCE_DEFINITION, CLUSTERS)
-        return [one["name"] for one in found.tree["spec"]["versions"][0]["additionalPrinterColumns"]]
+        return [column["name"] for column in found.tree["spec"]["versions"][0]["additionalPrinterColumns"]]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -160,9 +160,9 @@ async def versions(management: Management) -> Mapping[str, object]:
     text = await asyncio.to_thread(management.helm.template, *sets(VALUES))
     found = await management.plane.run_kubectl("get", "-o", "json", "-f", "-", stdin=text.output.encode())
     return {
-        f"{one['kind']}/{one['metadata']['name']}": one["metadata"].get("generation")
-        or one["metadata"]["resourceVersion"]
-        for one in json.loads(found)["items"]
+        f"{item['kind']}/{item['metadata']['name']}": item["metadata"].get("generation")
+        or item["metadata"]["resourceVersion"]
+        for item in json.loads(found)["items"]
     }
 
 

@@ -27,6 +27,9 @@ async def workload(control_plane: ControlPlane) -> AsyncIterator[Client]:
 @pytest.mark.parametrize("version", RELEASES.versions)
 async def test_a_new_installation_has_not_drifted(workload: Client, case: str, version: str) -> None:
     manifests = cni.objects(render_input(case, version=version))
-    live = [await workload.apply(one.resource, one.body, field_manager=names.FIELD_MANAGER) for one in manifests]
+    live = [
+        await workload.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
+        for manifest in manifests
+    ]
     assert manifests
     assert [str(found) for found in of_manifests(manifests, live)] == []

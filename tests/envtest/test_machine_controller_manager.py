@@ -55,6 +55,6 @@ async def is_deleted(shoot: RealShoot) -> None:
 
     async def left() -> list[str]:
         shoots = await client.list(Shoot.resource, GARDEN_NAMESPACE)
-        return [str(one.decode(Shoot).status.last_operation) for one in shoots.items]
+        return [str(item.decode(Shoot).status.last_operation) for item in shoots.items]
 
     await eventually(left, lambda found: not found, within=PATIENCE, every=0.5)

@@ -83,7 +83,7 @@ class Target:
         """The uids of the nodes, whoever has the kubeconfig."""
         workload = self.env.workloads.reach(Key(SYSTEM_NAMESPACE, APART.name))
         assert workload is not None
-        return {one.metadata.uid for one in (await workload.client.list(NODE)).items}
+        return {item.metadata.uid for item in (await workload.client.list(NODE)).items}
 
     async def nodes(self, client: Client) -> dict[str, str]:
         """The nodes, by the kubeconfig that Cluster API made."""

@@ -126,4 +126,4 @@ async def deployed(kubectl: Kubectl, name: str) -> None:
 async def uids(kubectl: Kubectl, kind: str) -> dict[str, str]:
     """UIDs by name."""
     items = json.loads(await kubectl("get", kind, "-o", "json"))["items"]
-    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in items}
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}

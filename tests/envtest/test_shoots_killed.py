@@ -63,7 +63,7 @@ async def test_process_killed_in_a_move_changes_nothing(tmp_path: Path, seed: st
         assert (move.creates, move.deletes) == (0, 0)
         annotations = (await shoot.scenario.shoot()).metadata.annotations
         epochs = ownership.parse(annotations[metadata_keys.OWNERSHIP]).epochs
-        assert [(one.seed, one.started) for one in epochs] == [(SOURCE, True), (DESTINATION, True)]
+        assert [(epoch.seed, epoch.started) for epoch in epochs] == [(SOURCE, True), (DESTINATION, True)]
         await eventually(lambda: answers(shoot, began))
         shoot.witnesses.check(SOURCE, DESTINATION, began)
         shoot.witnesses.check_cloud(shoot.garden, SOURCE, DESTINATION, since)

@@ -103,7 +103,7 @@ class Story:
                     "labels": pod.metadata.labels,
                     "hostname": pod.tree["spec"].get("hostname"),
                     "subdomain": pod.tree["spec"].get("subdomain"),
-                    "volumes": [one for one in pod.tree["spec"]["volumes"] if "persistentVolumeClaim" in one],
+                    "volumes": [volume for volume in pod.tree["spec"]["volumes"] if "persistentVolumeClaim" in volume],
                 }
             )
             for pod in found

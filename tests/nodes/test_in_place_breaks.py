@@ -104,9 +104,9 @@ async def pods_left_alone(workload: Kubectl) -> dict[str, tuple[str, str]]:
     """Pod -> its node and container, of pods that each node has and that no upgrade in place concerns."""
     pods = (await workload.tree("pods", "-n", "kube-system"))["items"]
     return {
-        one["metadata"]["name"]: (one["spec"]["nodeName"], one["status"]["containerStatuses"][0]["containerID"])
-        for one in pods
-        if one["metadata"]["name"].startswith("kindnet")
+        pod["metadata"]["name"]: (pod["spec"]["nodeName"], pod["status"]["containerStatuses"][0]["containerID"])
+        for pod in pods
+        if pod["metadata"]["name"].startswith("kindnet")
     }
 
 
@@ -131,7 +131,9 @@ async def begun(env: RealEnvironment) -> str:
 
     def has_begun(found: Tree) -> bool:
         conditions = found.get("status", {}).get("conditions", [])
-        is_made = any(one["type"] == "UpgraderPodCreated" and one["status"] == "True" for one in conditions)
+        is_made = any(
+            condition["type"] == "UpgraderPodCreated" and condition["status"] == "True" for condition in conditions
+        )
         name = str(found.get("spec", {}).get("machine", {}).get("name", ""))
         if is_made and name:
             seen.append(name)

@@ -244,6 +244,6 @@ async def test_cilium_is_refused_with_the_missing_parts(tmp_path: Path, before: 
         await env.make_cluster(manifest=asked)
         found = env.cache(DockerCluster.resource).get(Key("default", "garden"))
         assert found is not None
-        carried = next(one for one in found.tree["status"]["conditions"] if one["type"] == CARRIED)
+        carried = next(condition for condition in found.tree["status"]["conditions"] if condition["type"] == CARRIED)
         assert (carried["status"], carried["reason"], carried["message"]) == ("False", "CiliumMissing", CILIUM_MISSING)
         await env.delete_cluster()

@@ -87,7 +87,7 @@ async def used(env: RealEnvironment, text: str, planes: int) -> Kubectl:
 async def kept(etcd: EtcdOnNodes) -> list[KeyValue]:
     """The ConfigMaps with their revisions, which all members have alike."""
     items = list((await etcd.items("/registry/configmaps/default/kept-")).values())
-    assert all(found == items[0] for found in items)
+    assert all(item == items[0] for item in items)
     assert len(items[0]) == KEPT
     return items[0]
 

@@ -166,7 +166,9 @@ async def the_api_server_is_as_asked(env: RealEnvironment, workload: Kubectl, pl
 
     await workload("run", "seedling", f"--image={use.PROBE}", "--restart=Never", "--", "sleep")
     tolerations = (await workload.tree("pod", "seedling"))["spec"]["tolerations"]
-    assert [one["tolerationSeconds"] for one in tolerations if one["key"].endswith("/not-ready")] == [17]
+    assert [
+        toleration["tolerationSeconds"] for toleration in tolerations if toleration["key"].endswith("/not-ready")
+    ] == [17]
 
     token = (await workload("create", "token", "default")).split(".")[1]
     assert json.loads(base64.urlsafe_b64decode(token + "=="))["iss"] == ISSUER

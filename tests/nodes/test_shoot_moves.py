@@ -124,20 +124,23 @@ async def identities(kubectl: Kubectl) -> dict[str, Tree]:
     nodes = (await kubectl.tree("nodes"))["items"]
     containers = {
         name: {"uid": pod["metadata"]["uid"]}
-        | {one["name"]: (one["containerID"], one["restartCount"]) for one in pod["status"]["containerStatuses"]}
+        | {
+            status["name"]: (status["containerID"], status["restartCount"])
+            for status in pod["status"]["containerStatuses"]
+        }
         for name, pod in (await pods(kubectl)).items()
     }
-    return {"nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes}, "pods": containers}
+    return {"nodes": {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes}, "pods": containers}
 
 
 async def pods(kubectl: Kubectl) -> dict[str, Tree]:
-    return {one["metadata"]["name"]: one for one in (await kubectl.tree("pods"))["items"]}
+    return {item["metadata"]["name"]: item for item in (await kubectl.tree("pods"))["items"]}
 
 
 async def renewals(kubectl: Kubectl) -> dict[str, str]:
     """When each node has renewed its lease at last."""
     found = await kubectl("get", "leases", "-n", "kube-node-lease", "-o", "json")
-    return {one["metadata"]["name"]: one["spec"]["renewTime"] for one in json.loads(found)["items"]}
+    return {item["metadata"]["name"]: item["spec"]["renewTime"] for item in json.loads(found)["items"]}
 
 
 def told(good: Move, bad: Move, silent: dict[str, float]) -> str:

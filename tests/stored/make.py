@@ -105,7 +105,7 @@ async def _until(client: Client, is_so: Callable[[Objects], bool]) -> None:
             objects: Objects = {}
             for resource in (Cluster.resource, Machine.resource, NodeUpgrade.resource):
                 namespace = NAMESPACE if resource is Cluster.resource else SYSTEM_NAMESPACE
-                objects[resource.kind] = [one.tree for one in (await client.list(resource, namespace)).items]
+                objects[resource.kind] = [item.tree for item in (await client.list(resource, namespace)).items]
             if is_so(objects):
                 return
             await asyncio.sleep(0.02)
@@ -118,13 +118,13 @@ def _is_ready(name: str, objects: Objects) -> bool:
 
 def _holds(found: Tree, type_: str) -> bool:
     conditions = found.get("status", {}).get("conditions", [])
-    return any(one["type"] == type_ and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == type_ and condition["status"] == "True" for condition in conditions)
 
 
 def _completed(objects: Objects) -> list[str]:
     """Machines of clusters in place whose version is the new one."""
     machines = [one for one in objects["Machine"] if one["spec"]["clusterName"] == "garden"]
-    return [one["metadata"]["name"] for one in machines if one["spec"]["version"].startswith(f"v{NEW}")]
+    return [machine["metadata"]["name"] for machine in machines if machine["spec"]["version"].startswith(f"v{NEW}")]
 
 
 def _is_in_the_middle(objects: Objects) -> bool:

@@ -181,7 +181,7 @@ def working(*, silent: float = 0.0, **spec: Any) -> NodeScope:
     """An upgrade of node a whose pod is at its first step."""
     scope = scope_of([node("a")], **spec)
     wanted = pod.pod(pod.Upgrader("eksa-system/a-node-upgrader", "a", "image", "control-plane", NEW, "account"))
-    names = [initcontainer["name"] for initcontainer in wanted["spec"]["initContainers"]]
+    names = [container["name"] for container in wanted["spec"]["initContainers"]]
     running = [{"name": names[0], "state": {"running": {}}}]
     view = cluster_view(nodes=[node("a")], static_pods=pods("a"), silent=silent)
     view.waiting_for = "its API server does not answer"

@@ -106,9 +106,7 @@ def put_missing(tree: Tree, path: str, value: Any) -> None:
 
 
 def entry(tree: Tree) -> Tree:
-    return next(
-        versionsbundle for versionsbundle in tree["spec"]["versionsBundles"] if versionsbundle["kubeVersion"] == VERSION
-    )
+    return next(bundle for bundle in tree["spec"]["versionsBundles"] if bundle["kubeVersion"] == VERSION)
 
 
 def tree_of(object_: KubeObject) -> Tree:

@@ -34,8 +34,8 @@ def problems(text: str) -> list[Tree]:
 
 def errors(text: str) -> list[Error]:
     """Those of `-o json`, where what was found and is allowed is in fields of its own."""
-    messages = [one["violation"]["message"] for one in problems(text)]
-    assert [one for one in messages if "; found " in one or "; allowed: " in one] == []
+    messages = [problem["violation"]["message"] for problem in problems(text)]
+    assert [message for message in messages if "; found " in message or "; allowed: " in message] == []
     return [(one["violation"]["field"], one["line"]) for one in problems(text)]
 
 
@@ -146,7 +146,7 @@ def test_object_given_twice_is_no_change_of_the_first() -> None:
         {"spec.controlPlaneConfiguration.endpoint.host": "192.0.2.77", "spec.kubernetesVersion": "1.34"},
         next(yaml.safe_load_all(text)),
     )
-    found = [one["violation"] for one in problems(f"{text}---\n{yaml.safe_dump(other)}")]
+    found = [problem["violation"] for problem in problems(f"{text}---\n{yaml.safe_dump(other)}")]
     assert [(one["field"], one["message"].partition(",")[0]) for one in found] == [
         ("metadata.name", "duplicate object")
     ]
@@ -173,7 +173,7 @@ def test_a_wrong_field_hides_no_object_from_the_rules(example: str, wrong: Any) 
                 holder = holder[step]
             holder[last] = copy.deepcopy(wrong)
             beside = [*found[:at], replace(document, tree=tree), *found[at + 1 :]]
-            names = [(one.kind, one.name) for one in documents.readable_parts(beside)]
+            names = [(part.kind, part.name) for part in documents.readable_parts(beside)]
             assert names == [(one.kind, one.name) for one in found], (*around, last)
 
 
@@ -213,7 +213,7 @@ def test_all_that_the_proposals_example_lacks_is_named() -> None:
             ],
         },
     }
-    found = {one["violation"]["field"]: one["violation"] for one in problems(yaml.safe_dump(cluster))}
+    found = {problem["violation"]["field"]: problem["violation"] for problem in problems(yaml.safe_dump(cluster))}
     assert set(found) == {
         "spec.eksaVersion",
         "spec.kubernetesVersion",

@@ -150,7 +150,7 @@ def test_no_entry_of_clusters_created_at_once_is_lost(kind: str, tmp_path: Path)
     async def act(client: Client) -> None:
         given = variables(kind, tmp_path, "old")
         trees = [manifest(kind, f"at-once-{number}", number, f"team-{number}") for number in range(1, 7)]
-        await asyncio.gather(*(bring_credentials(PROVIDERS, client, one, given) for one in trees))
+        await asyncio.gather(*(bring_credentials(PROVIDERS, client, tree, given) for tree in trees))
         for servers, namespaces in (await permitted(client)).values():
             assert all(at(number) in servers for number in range(1, 7))
             assert namespaces == ",".join(f"team-{number}" for number in range(1, 7))
@@ -254,7 +254,7 @@ def test_incomplete_cluster_may_use_any_server(tmp_path: Path) -> None:
         for number in (1, 2):
             trees = manifest(VSPHERE, f"rot{number}", number)
             await bring_credentials(PROVIDERS, client, trees, variables(VSPHERE, tmp_path, "old"))
-            await apply(client, [one for one in trees if number == 2 or one["kind"] != VSPHERE])
+            await apply(client, [tree for tree in trees if number == 2 or tree["kind"] != VSPHERE])
         with pytest.raises(Failure, match=r"linked objects of cluster team-a/rot1 are missing.*delete that cluster"):
             await bring_credentials(PROVIDERS, client, trees, variables(VSPHERE, tmp_path, "new"))
 

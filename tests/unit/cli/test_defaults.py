@@ -46,7 +46,7 @@ USERS = {
 
 def example(kind: str) -> list[Tree]:
     """The example with objects of a kind; its machines have a user with a key."""
-    (file,) = (one for one in EXAMPLES.glob("*.yaml") if f"kind: {kind}\nmetadata" in one.read_text())
+    (file,) = (path for path in EXAMPLES.glob("*.yaml") if f"kind: {kind}\nmetadata" in path.read_text())
     trees = list(yaml.safe_load_all(file.read_text()))
     for tree in trees:
         for user in tree["spec"].get("users", []) if "spec" in tree else []:
@@ -85,7 +85,7 @@ def test_a_missing_field_means_the_default(kind: str, name: str) -> None:
     given, missing = edited(trees, kind, **{name: FILLED_IN[kind][name]}), edited(trees, kind, **{name: None})
     assert run(missing, "generate", "objects") == run(given, "generate", "objects")
     told = [one for one in warned(missing) if "the defaults of EKS Anywhere apply" in one and f" {name} (" in one]
-    datacenter = next(one["spec"]["datacenterRef"]["kind"] for one in trees if one["kind"] == "Cluster")
+    datacenter = next(tree["spec"]["datacenterRef"]["kind"] for tree in trees if tree["kind"] == "Cluster")
     assert bool(told) == (name in PROVIDERS[datacenter].links.defaults.get(kind, {}))
     assert not [one for one in warned(given) if f" {name} (" in one]
 
@@ -132,7 +132,7 @@ def test_nobody_can_log_in_is_said(kind: str, spelling: str) -> None:
         trees = edited(trees, kind, osFamily=USERS[kind][0])
     assert not [one for one in warned(trees) if "log in" in one]
     told = [one for one in warned(edited(trees, kind, users=NO_KEY[spelling])) if "nobody can log in" in one]
-    assert len(told) == sum(one["kind"] == kind for one in trees)
+    assert len(told) == sum(tree["kind"] == kind for tree in trees)
     assert all(one.startswith(f"{kind} ") and "set your public key" in one for one in told)
 
 
@@ -143,7 +143,7 @@ def test_nobody_can_log_in_is_said(kind: str, spelling: str) -> None:
 def test_what_is_no_key_is_refused(kind: str, found: str) -> None:
     trees = edited(example(kind), kind, users=[{"name": "ann", "sshAuthorizedKeys": [found]}])
     told = run(trees, "validate", "-o", "json")
-    problems = [one["violation"]["message"] for one in json.loads(told)["problems"]]
-    assert len(problems) == sum(one["kind"] == kind for one in trees)
+    problems = [problem["violation"]["message"] for problem in json.loads(told)["problems"]]
+    assert len(problems) == sum(tree["kind"] == kind for tree in trees)
     assert all("not an SSH public key; set it to the line in a .pub file" in one for one in problems)
     assert "PRIVATE" not in told

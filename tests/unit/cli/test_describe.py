@@ -46,7 +46,7 @@ def tree(kind: str, name: str, *owners: Tree, version: str = "", **ready: Any) -
             "name": name,
             "namespace": "default",
             "uid": f"{kind}-{name}",
-            "ownerReferences": [{"uid": one["metadata"]["uid"]} for one in owners],
+            "ownerReferences": [{"uid": owner["metadata"]["uid"]} for owner in owners],
         },
         "spec": {"version": version} if version else {},
         "status": {"conditions": [{"type": "Ready", "reason": "Why", **ready}]} if ready else {},

@@ -71,7 +71,7 @@ def test_ambiguous_name_is_quoted(provider: str, name: str, manager: str) -> Non
     assert cluster["metadata"] == {"name": name}
     assert cluster["spec"]["datacenterRef"]["name"] == name
     assert cluster["spec"]["managementCluster"] == {"name": manager}
-    assert all(isinstance(one["metadata"]["name"], str) for one in others)
+    assert all(isinstance(other["metadata"]["name"], str) for other in others)
 
 
 def test_cluster_alone_is_its_own_management_cluster() -> None:
@@ -94,7 +94,7 @@ def test_a_name_that_no_cluster_can_have_is_refused() -> None:
 def test_group_named_control_plane_has_own_templates(version: str, tmp_path: Path) -> None:
     """As from a manager: other content has the next name, the same content is one template."""
     documents = list(yaml.safe_load_all((EXAMPLES / "docker.yaml").read_text()))
-    spec = next(one for one in documents if one["kind"] == "Cluster")["spec"]
+    spec = next(document for document in documents if document["kind"] == "Cluster")["spec"]
     (group,) = copy.deepcopy(spec["workerNodeGroupConfigurations"])
     spec["workerNodeGroupConfigurations"] = [group | {"name": "control-plane", "kubernetesVersion": version}]
     file = tmp_path / "cluster.yaml"
@@ -155,6 +155,6 @@ def test_placeholders_of_credentials_are_named(example: str, mirror: str, variab
     done = CliRunner().invoke(program, ["generate", "objects", "-f", "-"], input=manifest)
     assert done.exit_code == 0, done.output
     warned = [line for line in done.stderr.splitlines() if "placeholders" in line]
-    names = ", ".join(f"${one}" for one in variables)
+    names = ", ".join(f"${variable}" for variable in variables)
     assert [line.split(": ")[1] for line in warned] == ([names] if names else [])
     assert "$REGISTRY" not in done.stdout

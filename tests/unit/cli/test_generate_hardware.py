@@ -29,7 +29,7 @@ def test_objects_are_printed_as_yaml_and_as_json() -> None:
     as_yaml = generate("-z", "-")
     assert as_yaml.exit_code == 0
     objects = list(yaml.safe_load_all(as_yaml.stdout))
-    assert [one["kind"] for one in objects] == ["Secret", "Machine", "Hardware"], "each after what it refers to"
+    assert [object_["kind"] for object_ in objects] == ["Secret", "Machine", "Hardware"], "each after what it refers to"
     assert json.loads(generate("-z", "-", "-o", "json").stdout)["items"] == objects
 
 
@@ -46,7 +46,10 @@ def test_wrong_cells_are_all_told_without_a_write(tmp_path: Path) -> None:
     file = tmp_path / "hardware.yaml"
     done = generate("-z", "-", "-o", str(file), stdin=CSV.replace("/dev/sda", "sda").replace("192.0.2.2", "dns"))
     assert isinstance(done.exception, ManifestError)
-    assert [(one.line, one.violation.field) for one in done.exception.problems] == [(2, "nameservers"), (2, "disk")]
+    assert [(problem.line, problem.violation.field) for problem in done.exception.problems] == [
+        (2, "nameservers"),
+        (2, "disk"),
+    ]
     assert not file.exists()
     assert "a-canary" not in done.output + str(done.exception)
 

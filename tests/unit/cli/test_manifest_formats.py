@@ -136,7 +136,7 @@ def test_a_provider_has_the_objects_of_manifests(tmp_path: Path, capsys: pytest.
     assert "${" not in text, "a variable of clusterctl, which replaces it"
     assert "$$" not in text, "an escaped one"
     (deployed,) = (tree for tree in expected if tree["kind"] == "Deployment")
-    assert [one["name"] for one in deployed["spec"]["template"]["spec"]["containers"]] == ["manager"]
+    assert [container["name"] for container in deployed["spec"]["template"]["spec"]["containers"]] == ["manager"]
     assert len([tree for tree in expected if tree["kind"] == "Namespace"]) == 1
 
 

@@ -73,7 +73,7 @@ def policies() -> dict[str, Tree]:
 def test_policy_holds_webhooks_but_their_authority() -> None:
     """Whatever this build writes into a webhook is compared."""
     policy = policies()[manifests.NAME]
-    same, _ = (one["expression"] for one in policy["spec"]["validations"])
+    same, _ = (validation["expression"] for validation in policy["spec"]["validations"])
     webhooks = [hook for _, tree in manifests.webhook_configurations("", ("a",)) for hook in tree["webhooks"]]
     for field in {field for hook in webhooks for field in hook} - {"name", "clientConfig"}:
         assert f"new.?{field} == old.?{field}" in same

@@ -56,6 +56,6 @@ def test_the_list_has_items_with_metadata(monkeypatch: pytest.MonkeyPatch, capsy
     assert listed["kind"] == "List"
     assert listed["items"][0]["metadata"] == {"name": name}
     assert listed["items"][0]["kind"] == "EKSARelease"
-    assert [one["version"] for one in listed["items"]] == [row["version"] for row in listed["releases"]]
+    assert [item["version"] for item in listed["items"]] == [row["version"] for row in listed["releases"]]
     assert printed("jsonpath={.items[0].metadata.name}") == name
     assert printed("custom-columns=N:.metadata.name").split()[:2] == ["N", name]

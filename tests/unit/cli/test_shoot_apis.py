@@ -58,7 +58,7 @@ async def test_rights_of_machine_controller_are_restored(shoot: Shoot) -> None:
     bindings = {body["metadata"]["name"] for resource, body in roles if resource == CLUSTER_ROLE_BINDING}
     await shoot.client.delete(CLUSTER_ROLE_BINDING, IN_SHOOT)
     await shoot.apis.apply("shoot--dev--apple", roles)
-    assert {one.name for one in (await shoot.client.list(CLUSTER_ROLE_BINDING)).items} >= bindings
+    assert {item.name for item in (await shoot.client.list(CLUSTER_ROLE_BINDING)).items} >= bindings
     assert len(bindings) == 1 + len(GROUPS_BY_ROLE)
 
 

@@ -19,7 +19,7 @@ from tests.support.providers.field_sweep import put
 from tests.support.sampling import sampled
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-CLUSTERS = sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
+CLUSTERS = sorted(path for path in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in path.read_text())
 VSPHERE = (EXAMPLES / "vsphere.yaml").read_text()
 DOCKER = (EXAMPLES / "docker.yaml").read_text()
 
@@ -72,12 +72,12 @@ def test_problems_are_reported_with_their_lines(tmp_path: Path, capsys: pytest.C
 def test_object_that_manifest_does_not_bring_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.yaml"
     documents = VSPHERE.split("---\n")
-    file.write_text("---\n".join(one for one in documents if "name: vineyard-cp\nspec" not in one))
+    file.write_text("---\n".join(document for document in documents if "name: vineyard-cp\nspec" not in document))
     assert len(file.read_text()) < len(VSPHERE)
     assert run(["validate", "-f", str(file), "-o", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["valid"]
-    assert [one["violation"]["field"] for one in found["problems"]] == [
+    assert [problem["violation"]["field"] for problem in found["problems"]] == [
         "spec.controlPlaneConfiguration.machineGroupRef"
     ]
     assert "VSphereMachineConfig vineyard-cp in namespace default" in found["problems"][0]["violation"]["message"]

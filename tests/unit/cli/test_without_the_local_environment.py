@@ -163,7 +163,7 @@ def test_missing_module_of_an_extra_hints_at_it() -> None:
     of_package = packages_distributions()
     hinted = set()
     for extra, requirements in EXTRAS.items():
-        packages = {re.split(r"[<>=]", one)[0] for one in requirements}
+        packages = {re.split(r"[<>=]", requirement)[0] for requirement in requirements}
         for name in imported():
             if packages & set(of_package.get(name.partition(".")[0], ())):
                 explained = explain(ModuleNotFoundError(f"No module named {name!r}", name=name))

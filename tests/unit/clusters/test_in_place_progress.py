@@ -332,11 +332,7 @@ def test_edit_of_held_objects_is_reverted(is_upgrading: bool, effect: MachineEff
     [tree] = [one for one in live if one["kind"] == "KubeadmControlPlane"]
     configuration = tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]
     configuration["apiServer"]["certSANs"] = ["evil.example"]
-    owned = next(
-        managedfield
-        for managedfield in tree["metadata"]["managedFields"]
-        if managedfield["manager"] == names.FIELD_MANAGER
-    )
+    owned = next(entry for entry in tree["metadata"]["managedFields"] if entry["manager"] == names.FIELD_MANAGER)
     config = owned["fieldsV1"]["f:spec"]["f:kubeadmConfigSpec"]["f:clusterConfiguration"]
     del config["f:apiServer"]["f:certSANs"]
     if is_upgrading:

@@ -119,7 +119,7 @@ def owners_after(act: Any, *trees: Tree) -> list[list[str]]:
     """The uids of the owners in each patch of a step."""
     outcome, written, _ = step(act, trees)
     assert outcome == Continue()
-    return [[ownerreference["uid"] for ownerreference in body["metadata"]["ownerReferences"]] for body in written]
+    return [[owner["uid"] for owner in body["metadata"]["ownerReferences"]] for body in written]
 
 
 def test_linked_objects_are_owned_unless_of_the_record() -> None:

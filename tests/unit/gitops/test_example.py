@@ -51,7 +51,7 @@ def test_every_file_of_the_example_is_listed_once() -> None:
     """A file that no kustomization.yaml lists is not applied."""
     for listing in REPOSITORY.rglob("kustomization.yaml"):
         (tree,) = yaml_trees.trees(listing.read_bytes(), listing.name)
-        others = {one.name for one in listing.parent.glob("*.yaml")} - {listing.name}
+        others = {path.name for path in listing.parent.glob("*.yaml")} - {listing.name}
         assert sorted(tree["resources"]) == sorted(others)
 
 

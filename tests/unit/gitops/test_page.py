@@ -31,7 +31,9 @@ def schemas(schema: Schema) -> Iterator[Schema]:
 
 def rules(kind: type[KubeObject]) -> int:
     (version,) = crd_of(kind)["spec"]["versions"]
-    return sum(len(one.get("x-kubernetes-validations", ())) for one in schemas(version["schema"]["openAPIV3Schema"]))
+    return sum(
+        len(schema.get("x-kubernetes-validations", ())) for schema in schemas(version["schema"]["openAPIV3Schema"])
+    )
 
 
 def test_the_page_counts_the_rules_that_answer_422() -> None:

@@ -161,7 +161,7 @@ def test_refused_return_tells_of_a_suspended_flux(suspended: list[Key], monkeypa
         with pytest.raises(Refused) as refused:
             await returned(bootstrap, cluster)
         assert refused.value.problems[0] == "a reason"
-        assert ["flux-system/fleet" in one for one in refused.value.problems[1:]] == [True] * len(suspended)
+        assert ["flux-system/fleet" in problem for problem in refused.value.problems[1:]] == [True] * len(suspended)
 
     with_servers(story)
 

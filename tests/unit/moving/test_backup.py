@@ -45,7 +45,7 @@ def taken(readings: list[Sequence[int]], annotations: Mapping[str, str] | None =
 
 
 def versions(found: backup.Taken) -> dict[str, str]:
-    return {one.object.name: one.object.resource_version for one in found.items if one.resource is CAPI_CLUSTER}
+    return {item.object.name: item.object.resource_version for item in found.items if item.resource is CAPI_CLUSTER}
 
 
 def test_a_cluster_is_taken_between_equal_readings() -> None:

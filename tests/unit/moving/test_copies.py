@@ -14,7 +14,7 @@ from tests.support.objects.moved_clusters import GARDEN, NoRules, made
 
 
 def definition(*versions: str, served: bool = True) -> Object:
-    found = [{"name": one, "served": served, "storage": False} for one in versions]
+    found = [{"name": version, "served": served, "storage": False} for version in versions]
     spec: Tree = {"group": CLUSTER.group, "names": {"kind": CLUSTER.kind}, "versions": found}
     resource = CUSTOM_RESOURCE_DEFINITION
     return Object(

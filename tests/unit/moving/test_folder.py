@@ -100,11 +100,13 @@ def rewritten(path: Path, content: bytes) -> None:
     """Change an object of a folder, and its digests with it."""
     (path / FILE).write_bytes(content)
     row = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-    reindexed(path, lambda index: next(one for one in index["objects"] if one["path"] == FILE).update(row))
+    reindexed(path, lambda index: next(object_ for object_ in index["objects"] if object_["path"] == FILE).update(row))
 
 
 def of_row(folder_: Path, **fields: object) -> None:
-    reindexed(folder_, lambda index: next(one for one in index["objects"] if one["path"] == FILE).update(fields))
+    reindexed(
+        folder_, lambda index: next(object_ for object_ in index["objects"] if object_["path"] == FILE).update(fields)
+    )
 
 
 def linked(path: Path) -> None:
@@ -263,7 +265,7 @@ def test_objects_that_cannot_be_read_are_not_written(tmp_path: Path, monkeypatch
     monkeypatch.setattr(folder, "LARGEST_INDEX", 100)
     with pytest.raises(Refused, match=r"the index has \d+ bytes; allowed: 100: .* --namespace or --cluster"):
         written(tmp_path / "saved")
-    assert [found.name for found in tmp_path.iterdir()] == ["deepest"]
+    assert [path.name for path in tmp_path.iterdir()] == ["deepest"]
 
 
 def test_something_else_than_a_folder_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def item(resource: Resource, key: Key, *owners: str, uid: str = "", **more: Any)
         "uid": uid or f"{resource.kind} {key}",
         "generation": 3,
         "resourceVersion": "7",
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Owner", "name": one, "uid": one} for one in owners],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Owner", "name": owner, "uid": owner} for owner in owners],
         "labels": more.pop("labels", {}),
         "annotations": {"a": "b"},
     }
@@ -77,7 +77,7 @@ def test_objects_that_own_each_other_are_one_level() -> None:
 
 def test_a_copy_has_owners_of_the_target_and_no_others() -> None:
     body = objects.copied(item(SECRET, GARDEN, "known", "unknown", status={}), {"known": "there"}, "here/1")
-    assert [one["uid"] for one in body["metadata"]["ownerReferences"]] == ["there"]
+    assert [owner["uid"] for owner in body["metadata"]["ownerReferences"]] == ["there"]
     assert body["metadata"].keys() == {"name", "namespace", "labels", "annotations", "ownerReferences"}
     assert body["metadata"]["annotations"] == {"a": "b", MOVED_FROM_ANNOTATION: "here/1"}
     assert "status" not in body
@@ -96,7 +96,7 @@ def test_what_was_observed_stays_observed() -> None:
     status = objects.status_there(machine, 1)
     assert status is not None
     assert status["status"]["observedGeneration"] == 1
-    assert [one["observedGeneration"] for one in status["status"]["conditions"]] == [1, 0]
+    assert [condition["observedGeneration"] for condition in status["status"]["conditions"]] == [1, 0]
 
 
 def test_differences_are_what_the_target_lacks() -> None:

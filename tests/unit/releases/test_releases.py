@@ -184,7 +184,7 @@ def test_the_load_balancer_of_haproxy_has_a_tag(newest: Release) -> None:
 
 def test_distro_of_another_version_is_refused(releases: Releases, newest: Release) -> None:
     """Bundles that somebody edited, or whose EKS Distro Release was replaced under its name."""
-    objects = {one.metadata.name: one for one in releases.objects() if isinstance(one, DistroRelease)}
+    objects = {object_.metadata.name: object_ for object_ in releases.objects() if isinstance(object_, DistroRelease)}
     entry = newest.resolve("1.35")
     distro = objects[entry.eks_d.name]
     assert usable(newest.bundles, entry, distro) == releases.distro(entry)

@@ -38,7 +38,9 @@ def written(folder: Path, *, order: tuple[str, ...] = ("amd64", "arm64")) -> tup
     listed = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [images[name] for name in sorted(images)]}
     index = layout.document(INDEX, listed)
     target = folder / "images.tar"
-    layout.archive(target, TAG, index, images["amd64"], sorted(statements, key=lambda one: str(one["digest"])))
+    layout.archive(
+        target, TAG, index, images["amd64"], sorted(statements, key=lambda statement: str(statement["digest"]))
+    )
     assert packed["amd64"][1] is packed["arm64"][1]
     return target, {**index}
 
@@ -69,7 +71,7 @@ def test_archive_has_an_index_of_both_platforms(tmp_path: Path) -> None:
         config = json.loads(files[place(manifest["config"])])
         layers = [gzip.decompress(files[place(layer)]) for layer in manifest["layers"]]
         assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]
-    subjects = {json.loads(files[place(one)])["subject"]["digest"] for one in statements}
+    subjects = {json.loads(files[place(statement)])["subject"]["digest"] for statement in statements}
     assert subjects == {image["digest"] for image in images}
 
 

@@ -35,7 +35,9 @@ def test_bill_names_each_part_with_hash_and_license() -> None:
     assert [package["checksums"][0]["checksumValue"][:2] for package in listed] == ["cd", "ab", "ef"]
     identifiers = [package["SPDXID"] for package in tree["packages"]]
     assert len(set(identifiers)) == len(identifiers)
-    related = {(one["spdxElementId"], one["relatedSpdxElement"]) for one in tree["relationships"]}
+    related = {
+        (relationship["spdxElementId"], relationship["relatedSpdxElement"]) for relationship in tree["relationships"]
+    }
     assert related == {("SPDXRef-DOCUMENT", own["SPDXID"]), *((own["SPDXID"], name) for name in identifiers[1:])}
 
 
@@ -49,4 +51,9 @@ def test_provenance_names_the_image_and_its_inputs() -> None:
     assert tree["subject"] == [{"name": "registry.example/espalier:v1", "digest": {"sha256": "12" * 32}}]
     definition = tree["predicate"]["buildDefinition"]
     assert definition["externalParameters"]["platform"] == "linux/arm64"
-    assert [one["digest"]["sha256"][:2] for one in definition["resolvedDependencies"]] == ["34", "ab", "cd", "ef"]
+    assert [dependency["digest"]["sha256"][:2] for dependency in definition["resolvedDependencies"]] == [
+        "34",
+        "ab",
+        "cd",
+        "ef",
+    ]

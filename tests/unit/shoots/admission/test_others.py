@@ -56,7 +56,7 @@ def entry(name: str = ENTRY, bucket: str = "x", seed: str | None = "b") -> Backu
 
 
 def judged(new: BackupEntry, old: BackupEntry | None = None, *shoots: Shoot) -> list[str]:
-    return [one.message for one in backup_entries.violations(old, new, shoots or (shoot(),))]
+    return [violation.message for violation in backup_entries.violations(old, new, shoots or (shoot(),))]
 
 
 def test_an_entry_is_of_a_shoot_of_its_namespace() -> None:

@@ -285,7 +285,7 @@ def test_edited_stateful_set_is_repaired_with_its_data(patch: Tree | None) -> No
         await here.becomes(here.is_ready)
         after = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
         assert (after["spec"], after["metadata"]["labels"]) == (before["spec"], before["metadata"]["labels"])
-        assert [one.metadata.uid for one in (await here.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items] == [
+        assert [item.metadata.uid for item in (await here.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items] == [
             claim.metadata.uid
         ]
         await here.client.delete(Etcd.resource, "etcd-main", SHOOT)

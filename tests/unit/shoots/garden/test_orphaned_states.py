@@ -52,7 +52,7 @@ def test_state_without_its_shoot_is_deleted() -> None:
             await client.create(SECRET, secret)
 
         async def left() -> set[str]:
-            return {one.name for one in (await client.list(SECRET, names.STATE_NAMESPACE)).items}
+            return {item.name for item in (await client.list(SECRET, names.STATE_NAMESPACE)).items}
 
         caches = Caches(client, rng=simulation.random)
         controller = OrphanedStates(caches, Writer(client, {}, "garden"), simulation.clock).controller()

@@ -675,7 +675,7 @@ def test_the_owner_reads_what_its_binding_names() -> None:
     }
 
     def read(*bindings: Tree) -> dict[str, tuple[str, ...]]:
-        rights = in_project("a", [Object(encode_json(tree))], [Object(encode_json(one)) for one in bindings])
+        rights = in_project("a", [Object(encode_json(tree))], [Object(encode_json(binding)) for binding in bindings])
         return {right.resources[0].plural: right.names for right in rights if right.verbs == ("get",)}
 
     assert read() == {"credentialsbindings": ("cloud",), "secrets": ("cloud",)}

@@ -56,7 +56,7 @@ def rolled(replicas: int, sets: Sets, **rolling: int | str) -> list[tuple[str, i
             spec = template(class_)["spec"] | {"providerID": machine_objects.provider_id(made)}
             machines.append(stored(Machine.resource, made.name, of_sets[-1], spec))
     actions = plan(Snapshot([deployment], of_sets, machines, virtual), random.Random(1))
-    names = {one.metadata.uid: one.name for one in of_sets}
+    names = {set_.metadata.uid: set_.name for set_ in of_sets}
     found = list[tuple[str, int | str]]()
     for action in actions:
         if isinstance(action, Resize):
