@@ -24,6 +24,7 @@ from espalier.clusters.design import names
 from espalier.clusters.design.render_input import group_count, group_name
 from espalier.clusters.effects.duration import UNKNOWN, UNKNOWN_IN_PLACE, median, seconds_to_ready
 from espalier.clusters.effects.upgrade_progress import GroupUpgrade, progress_of
+from espalier.clusters.observe.scope import read as read_cluster
 from espalier.dashboard.health import Health, State, advice, needs_a_person
 from espalier.kube.objects import Object, readable
 from espalier.upgrades.node.containers import ONLY_CERTIFICATES, STEPS
@@ -255,7 +256,7 @@ def _steps(upgrade: NodeUpgrade) -> Iterator[UpgradeStep]:
 def _progress(parts: Parts, machines: Sequence[MachineRow], now: datetime) -> Progress | None:
     """The progress of a change of machines: none for a cluster that is ready."""
     try:
-        cluster = parts.cluster.decode(Cluster)
+        cluster = read_cluster(parts.cluster)
     except msgspec.ValidationError:
         return None
     ready = conditions.get(cluster.status.conditions, "Ready")

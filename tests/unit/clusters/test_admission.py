@@ -357,6 +357,9 @@ def test_bundles_have_unique_versions_and_valid_images() -> None:
     assert validate_bundles(request).allowed  # what is stored is not judged again
 
 
-def test_older_status_is_no_reason_to_refuse_a_change() -> None:
-    old = edited({"status": {"conditions": [{"type": "Ready", "status": "True", "severity": "Info"}]}})
+@pytest.mark.parametrize("managed", [None, [{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {}}}]])
+def test_older_status_is_no_reason_to_refuse_a_change(managed: list[Tree] | None) -> None:
+    """kube-apiserver sends `managedFields` to webhooks as well."""
+    status = {"conditions": [{"type": "Ready", "status": "True", "severity": "Info"}]}
+    old = edited({"status": status} | ({"metadata.managedFields": managed} if managed else {}))
     assert ask(edited({GROUP + "count": 3}, old), old).allowed

@@ -174,5 +174,5 @@ def test_messages_are_no_labels() -> None:
 
 def test_a_cluster_that_cannot_be_read_is_left_out() -> None:
     fleet = Fleet()
-    fleet.put(Cluster, cluster() | {"status": {"conditions": "x"}})
+    fleet.put(Cluster, cluster() | {"spec": "x"})
     assert fleet.series() == {"espalier_clusters_without_series": 0}

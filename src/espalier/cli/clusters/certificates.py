@@ -18,7 +18,6 @@ from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET, Secret
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.metadata_keys import KUBECONFIG_REQUESTED
 from espalier.api.identity import ClusterIdentity
 from espalier.api.listing import first
@@ -27,6 +26,7 @@ from espalier.cli.clusters.rollouts import Target
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.follow import follow
 from espalier.clusterapi import kubeconfig as kubeconfigs
+from espalier.clusters.observe.scope import read as read_cluster
 from espalier.clusters.report.certificates import expiries
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, KubeError, NotFound
@@ -80,7 +80,7 @@ async def read(client: Client, owner: Object, target: Target) -> list[Certificat
 
 def has_external_etcd(owner: Object) -> bool:
     """True if etcd has machines of its own."""
-    return owner.decode(Cluster).spec.external_etcd_configuration is not None
+    return read_cluster(owner).spec.external_etcd_configuration is not None
 
 
 def check(certificates: Sequence[Certificate], target: Target, now: datetime) -> None:

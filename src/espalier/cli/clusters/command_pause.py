@@ -22,6 +22,7 @@ from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.follow import follow
 from espalier.clusters.design import names
+from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerFailure
 
@@ -234,6 +235,6 @@ async def _noticed(client: Client, key: Key) -> None:
             async for state in states:
                 if state is None or not names.is_paused_by_command(state.metadata.annotations):
                     return
-                ready = conditions.get(state.decode(Cluster).status.conditions, names.READY)
+                ready = conditions.get(read_cluster(state).status.conditions, names.READY)
                 if ready is not None and ready.reason == Reason.CHANGE_BEING_WRITTEN:
                     return

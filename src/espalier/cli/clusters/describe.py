@@ -33,6 +33,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusterapi.ownership_tree import Member, State, obstacle, tree_of
 from espalier.clusters.design.names import is_paused_by_command
 from espalier.clusters.observe.rules.messages import BEING_WRITTEN, CHANGED_BY_UPGRADE, WITHOUT_MACHINES
+from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
@@ -310,7 +311,7 @@ def _event_row(event: Tree, now: datetime, messages: Messages) -> tuple[str, str
 async def _upgrade(client: Client, described: Object, now: datetime) -> str:
     """The progress of the upgrade of its nodes in place; empty without one, and for whoever may not read it."""
     try:
-        cluster = described.decode(Cluster)
+        cluster = read_cluster(described)
         progress = await upgrade_progress.read(client, cluster, now)
     except (Forbidden, NotFound, ValueError):
         return ""

@@ -34,6 +34,7 @@ from espalier.clusterapi import contract, names
 from espalier.clusterapi.rollouts import is_before_rollout, outdated_machines
 from espalier.clusters.design.names import cluster_of, deployment_of_group
 from espalier.clusters.design.render_input import group_name
+from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
@@ -93,7 +94,7 @@ async def cluster(client: Client, key: Key) -> Object:
 
 async def targets(client: Client, owner: Object, groups: Sequence[str], *, control_plane: bool) -> list[Target]:
     """The owners of machines that a command names, the control plane first. Raises `Usage` for an unknown group."""
-    typed, identity = owner.decode(Cluster), ClusterIdentity.of(owner.key)
+    typed, identity = read_cluster(owner), ClusterIdentity.of(owner.key)
     namespace, labels = identity.capi.namespace, f"{names.CLUSTER}={identity.name}"
     chosen: list[Target] = []
     if control_plane:

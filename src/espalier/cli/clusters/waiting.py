@@ -15,6 +15,7 @@ from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.follow import follow
 from espalier.cli.kit.progress import Progress
+from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
@@ -50,7 +51,7 @@ async def until_ready(client: Client, key: Key, *, generation: int, timeout: flo
                 state = await _next(states, failure)
                 if state is None:
                     raise Failure(f"cluster {key} was deleted meanwhile")
-                cluster = state.decode(Cluster)
+                cluster = read_cluster(state)
                 ready = condition(cluster, "Ready")
                 if ready and ready.observed_generation >= generation:
                     if ready.status == "True":
@@ -149,7 +150,7 @@ async def until_gone(client: Client, key: Key, *, timeout: float, progress: Prog
                 state = await _next(states, failure)
                 if state is None:
                     return
-                cluster = state.decode(Cluster)
+                cluster = read_cluster(state)
                 waiting = blocking(cluster)
                 # What blocked it before its deletion no longer does.
                 failure = _failure(cluster) if cluster.status.phase == "Deleting" else ""

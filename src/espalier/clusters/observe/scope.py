@@ -20,6 +20,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, BundlesRef
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.identity import ClusterIdentity
+from espalier.api.meta import Tree
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
@@ -34,7 +35,7 @@ from espalier.clusters.design.render_input import cni_of
 from espalier.clusters.observe import git_ops
 from espalier.clusters.observe.git_ops import Other
 from espalier.clusters.observe.references import GateKey, Missing
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime import owners
 from espalier.runtime.outcome import Fault, Outcome, Wait
 
@@ -514,9 +515,14 @@ def read(object_: Object) -> eksa.Cluster:
     status = tree.get("status")
     rest = {name: value for name, value in status.items() if name != "conditions"} if isinstance(status, dict) else {}
     try:
-        return msgspec.convert({**tree, "status": rest}, eksa.Cluster)
+        return _with_status(tree, rest)
     except msgspec.ValidationError:
-        return msgspec.convert({**tree, "status": {}}, eksa.Cluster)
+        return _with_status(tree, {})
+
+
+def _with_status(tree: Tree, status: Tree) -> eksa.Cluster:
+    # Encoded: `managedFields`, which an API server sends to webhooks, are decoded from bytes alone.
+    return msgspec.json.decode(encode_json({**tree, "status": status}), type=eksa.Cluster)
 
 
 def age(object_: Object) -> tuple[str, str, str]:

@@ -28,11 +28,11 @@ from espalier.clusters.effects.simulate import CNIChange, simulate
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.rules import messages
-from espalier.clusters.observe.scope import Scope
+from espalier.clusters.observe.scope import Scope, read
 from espalier.clusters.preview import apply
 from espalier.clusters.report import validity
 from espalier.kube.errors import StatusCause
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, Operation
 from espalier.runtime.snapshot import Snapshot
@@ -181,8 +181,8 @@ class Previews:
         decoded.
         """
         try:
-            absent = self._observer.linked.absent(msgspec.convert(cluster, eksa.Cluster))
-            lacked = self._observer.linked.absent(before.decode(eksa.Cluster)) if before is not None else []
+            absent = self._observer.linked.absent(read(Object(encode_json(cluster))))
+            lacked = self._observer.linked.absent(read(before)) if before is not None else []
         except msgspec.ValidationError:
             return []
         return [missing for missing in absent if missing.what not in {each.what for each in lacked}]

@@ -20,13 +20,13 @@ from prometheus_client.registry import Collector
 from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi import contract
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, MachineCounts
 from espalier.clusters.design import names
 from espalier.clusters.observe.observe import ClusterObserver
+from espalier.clusters.observe.scope import read
 from espalier.clusters.report.certificates import expiries
 from espalier.kube.measures import Measure
 from espalier.kube.objects import Object
@@ -216,7 +216,7 @@ class ClusterCollector(Collector):
 
 
 def _cluster(item: Object) -> _ClusterState:
-    cluster = item.decode(Cluster)
+    cluster = read(item)
     shown = tuple(condition for condition in cluster.status.conditions if condition.type in _SHOWN)
     versions = (cluster.spec.kubernetes_version or "", cluster.spec.eksa_version or "")
     return _ClusterState(str(cluster.status.phase or "Pending"), versions, shown)

@@ -24,6 +24,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusters.design import credentials as permissions
 from espalier.clusters.observe import references
 from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.scope import read
 from espalier.clusters.report.checks.conclusions import (
     INVALID,
     NOT_PERMITTED,
@@ -205,7 +206,7 @@ def readable(clusters: Iterable[Object]) -> Iterable[eksa.Cluster]:
     """The Clusters that can be decoded."""
     for cluster in clusters:
         try:
-            yield cluster.decode(eksa.Cluster)
+            yield read(cluster)
         except msgspec.ValidationError:
             continue  # its own condition says so
 
@@ -245,7 +246,7 @@ def age(cluster: eksa.Cluster) -> tuple[str, str]:
 
 def _named_by(object_: Object, resource: Resource) -> Sequence[Key]:
     try:
-        spec = object_.decode(eksa.Cluster).spec
+        spec = read(object_).spec
     except msgspec.ValidationError:
         return ()
     names = [reference.name for _, reference in references.references(spec) if reference.kind == resource.kind]
@@ -254,7 +255,7 @@ def _named_by(object_: Object, resource: Resource) -> Sequence[Key]:
 
 def _what_matters(object_: Object) -> object:
     try:
-        cluster = object_.decode(eksa.Cluster)
+        cluster = read(object_)
     except msgspec.ValidationError:
         return None
     spec = cluster.spec
