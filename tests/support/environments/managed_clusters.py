@@ -19,6 +19,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import names
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.observe.observe import ClusterObserver
+from espalier.clusters.observe.scope import read
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client, PatchType
@@ -97,10 +98,10 @@ class ManagedClusters:
 
     async def until(self, is_so: Callable[[Cluster], bool], key: Key = GARDEN, *, seconds: float = 900) -> Cluster:
         """Wait until a Cluster is as described. Raises `TimeoutError` that shows it."""
-        await self._until(key, lambda found: found is not None and is_so(found.decode(Cluster)), seconds)
+        await self._until(key, lambda found: found is not None and is_so(read(found)), seconds)
         found = self.clusters.get(key)
         assert found is not None
-        return found.decode(Cluster)
+        return read(found)
 
     async def until_ready(self, key: Key = GARDEN, *, seconds: float = 900) -> Cluster:
         """Wait until a Cluster is as it was asked for last."""

@@ -45,9 +45,9 @@ def made() -> tuple[MemoryStore, MemoryStores, datetime]:
 
 
 @cache
-def of_every_provider() -> MemoryStore:
+def of_every_provider(since: datetime = EPOCH) -> MemoryStore:
     """A management cluster of EKS Anywhere with a settled cluster of every provider, as `settled` makes them."""
-    store = copied(settled().store)
+    store = copied(settled(since=since).store)
     eks_anywhere.hand_over(store)
     return store
 

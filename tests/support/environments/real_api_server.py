@@ -95,6 +95,7 @@ async def managed_on(
     *,
     providers: Providers = SIMULATED,
     kinds: Sequence[type[KubeObject]] = (),
+    defined: Sequence[type[KubeObject]] = KINDS,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
@@ -103,8 +104,8 @@ async def managed_on(
     """A manager of these settings, and machines whose clusters are kept in `stores`, or those of another environment,
     which both reach (`machines_of`).
 
-    `kinds` are those of `providers` that are to be defined first. When its manager was stopped, nobody answers for
-    admission, and nobody is asked.
+    `defined` are the kinds whose definitions are this build's, and `kinds` those of `providers` that are to be defined
+    first. When its manager was stopped, nobody answers for admission, and nobody is asked.
     """
     clock, rng = SystemClock(), random.SystemRandom()
     written: Counter[Write] = Counter()
@@ -119,7 +120,7 @@ async def managed_on(
         for client in (user, machines, ours):
             stack.push_async_callback(client.close)
         releases = Releases.load()
-        await prepare(user, releases, (*KINDS, *kinds))
+        await prepare(user, releases, (*defined, *kinds))
         workloads = machines_of
         if workloads is None:
             workloads = Workloads(clock=clock, rng=rng, stores=stores, listen=False)

@@ -53,8 +53,8 @@ class Settled:
 
 
 @cache
-def settled(*kinds: str) -> Settled:
-    """With her clusters of these providers, by default of all; made once."""
+def settled(*kinds: str, since: datetime = EPOCH) -> Settled:
+    """With her clusters of these providers, by default of all; made once, on a simulated clock that starts then."""
 
     async def main(simulation: Simulation) -> Settled:
         store, stores = MemoryStore(), MemoryStores()
@@ -64,4 +64,4 @@ def settled(*kinds: str) -> Settled:
             found = await machines(env.client)
         return Settled(store, stores, found, simulation.clock.now())
 
-    return run(main, epoch=EPOCH, seed=1)
+    return run(main, epoch=since, seed=1)

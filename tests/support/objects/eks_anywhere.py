@@ -163,6 +163,14 @@ def definition(tree: Tree) -> Tree:
     return tree
 
 
+def definition_of_clusters(tree: Tree) -> Tree:
+    """Our definition of Cluster as EKS Anywhere has it: its conditions have no reason when they are True."""
+    (version,) = tree["spec"]["versions"]
+    conditions = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["conditions"]
+    conditions["items"]["required"] = ["type", "status"]
+    return tree
+
+
 async def install(client: Client) -> None:
     """The objects of EKS Anywhere that are no clusters."""
     await client.create(DEPLOYMENT, controller())

@@ -137,7 +137,8 @@ class Undoing:
         }
         if record.made_gate_key and others <= {adopted.record.key for adopted in _adopted(site)}:
             with suppress(NotFound):
-                await self.client.delete(SECRET, names.GATE_KEY.name, names.GATE_KEY.namespace)
+                key = await self.client.get(SECRET, names.GATE_KEY.name, names.GATE_KEY.namespace)
+                await self.client.delete(SECRET, key.name, key.namespace, uid=key.metadata.uid)
         if record.named_management:
             await self._unname(site)
         if record.definition is not None:
