@@ -170,7 +170,7 @@ class PodRun:
         while True:
             try:
                 return await self._runtime.prepare(container.spec)
-            except (DependencyMissing, ValueError, KeyError, OSError) as missing:
+            except (DependencyMissing, KubeError, ValueError, KeyError, OSError) as missing:
                 if container.code is None:
                     container.wait("CreateContainerConfigError", str(missing))
                     await self._report()

@@ -14,7 +14,8 @@ import pytest
 from espalier.api.core import CONFIG_MAP, POD, SECRET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.objects import Object
 from espalier.simulator.pods.program import Program, Programs
 from tests.support.environments.simulated_pods import CLUSTER, PATIENCE, Environment, phase, processes, running_pods
 from tests.support.sampling import sampled
@@ -182,6 +183,24 @@ async def test_a_missing_object_is_named_and_awaited(tmp_path: Path) -> None:
         await here.workload.client.create(CONFIG_MAP, {**body, "data": {"a": "late"}})
 
         assert (await here.ended("story"))["phase"] == "Succeeded"
+
+
+async def test_pod_waits_for_an_api_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with environment(tmp_path) as here:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}}
+        await here.workload.client.create(CONFIG_MAP, {**body, "data": {"a": "there"}})
+        get, failures = here.workload.client.get, [Unreachable("connection refused", sent=False)]
+
+        async def refused_once(*arguments: Any) -> Object:
+            if failures:
+                raise failures.pop()
+            return await get(*arguments)
+
+        monkeypatch.setattr(here.workload.client, "get", refused_once)
+        volumes = [{"name": "notes", "configMap": {"name": "notes"}}]
+        await run(here, "story", "read /notes/a", volumes=volumes, mounts=[{"name": "notes", "mountPath": "/notes"}])
+        assert (await here.ended("story"))["phase"] == "Succeeded"
+        assert not failures
 
 
 @pytest.mark.parametrize("verb", sampled(["rest", "resist"], 0))
