@@ -93,13 +93,19 @@ class Authority(KeyPair):
     def issue_server(self, common_name: str, *, names: Sequence[str], now: datetime, days: float = 365) -> KeyPair:
         """A server's key pair. `names` are the DNS names and IP addresses under which it is reached."""
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-        return self._issue(_subject(common_name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives, now, days)
+        return self._issue(_subject(common_name), (ExtendedKeyUsageOID.SERVER_AUTH,), alternatives, now, days)
+
+    def issue_peer(self, common_name: str, *, names: Sequence[str], now: datetime, days: float = 365) -> KeyPair:
+        """The key pair of a server that is also a client of its like. `names` as for `issue_server`."""
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        usages = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._issue(_subject(common_name), usages, alternatives, now, days)
 
     def issue_client(
         self, common_name: str, *, groups: Sequence[str] = (), now: datetime, days: float = 365
     ) -> KeyPair:
         """A client's key pair: Kubernetes takes the common name as user and the organizations as groups."""
-        return self._issue(_subject(common_name, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None, now, days)
+        return self._issue(_subject(common_name, groups), (ExtendedKeyUsageOID.CLIENT_AUTH,), None, now, days)
 
     def sign_client(self, request: bytes, *, now: datetime, seconds: float) -> bytes:
         """The client certificate (PEM) for a PKCS #10 request (PEM), with its subject, as kube-controller-manager
@@ -110,7 +116,7 @@ class Authority(KeyPair):
         if not parsed.is_signature_valid or not isinstance(public_key, _PublicKey):
             raise ValueError("the request is not signed by its own elliptic curve or RSA key")
         validity = timedelta(seconds=seconds)
-        builder = self._leaf(public_key, parsed.subject, ExtendedKeyUsageOID.CLIENT_AUTH, None, now, validity)
+        builder = self._leaf(public_key, parsed.subject, (ExtendedKeyUsageOID.CLIENT_AUTH,), None, now, validity)
         return _sign(builder, self._private_key, self.rng)
 
     @cached_property
@@ -123,20 +129,20 @@ class Authority(KeyPair):
     def _issue(
         self,
         subject: x509.Name,
-        usage: x509.ObjectIdentifier,
+        usages: tuple[x509.ObjectIdentifier, ...],
         names: x509.SubjectAlternativeName | None,
         now: datetime,
         days: float,
     ) -> KeyPair:
         key = _new_key(self.rng)
-        builder = self._leaf(key.public_key(), subject, usage, names, now, timedelta(days=days))
+        builder = self._leaf(key.public_key(), subject, usages, names, now, timedelta(days=days))
         return KeyPair(*_pems(builder, key, self._private_key, self.rng))
 
     def _leaf(
         self,
         public_key: _PublicKey,
         subject: x509.Name,
-        usage: x509.ObjectIdentifier,
+        usages: tuple[x509.ObjectIdentifier, ...],
         names: x509.SubjectAlternativeName | None,
         now: datetime,
         validity: timedelta,
@@ -153,7 +159,7 @@ class Authority(KeyPair):
         )
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         builder = builder.add_extension(_authority_key_identifier(self._private_key.public_key()), critical=False)
         if names is not None:
             builder = builder.add_extension(names, critical=False)

@@ -8,6 +8,9 @@ import msgspec
 
 from espalier.api.etcd.ownership import CopyOperation, Epoch
 
+OWN = "own"
+"""The parameter of `backup/status` with which an agent asks that of another member, which then asks no further one."""
+
 
 class InitiateCopyOperation(msgspec.Struct, frozen=True, rename="camel"):
     """The body of `copyop/initiate`. An agent of another epoch rejects it: it belongs to another migration."""
@@ -60,5 +63,7 @@ class BackupStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     store_unreadable_since: Time = ""
     deactivates_in: float | None = None
     """Seconds until etcd stops serving unless the store becomes readable; None while it is readable."""
+    follows: bool = False
+    """The agent of another member takes the snapshots, and knows more about them."""
     message: str = ""
     """For people: why snapshots fail, or the store can't be read."""

@@ -81,6 +81,15 @@ class Backup(Part):
     etcd_snapshot_timeout: str | None = None
 
 
+class PeerTls(Part):
+    """TLS between members."""
+
+    server_tls_secret_ref: Annotated[
+        SecretReference | None,
+        Meta(description="Secret with NAME.crt, NAME.key and ca.crt, where NAME is its name. Needed by three members."),
+    ] = msgspec.field(name="serverTLSSecretRef", default=None)
+
+
 class EtcdConfig(Part):
     """Settings of etcd itself."""
 
@@ -90,7 +99,7 @@ class EtcdConfig(Part):
     server_port: int | None = None
     defragmentation_schedule: str | None = None
     client_url_tls: dict[str, Any] = {}
-    peer_url_tls: dict[str, Any] = {}
+    peer_url_tls: PeerTls | None = None
 
 
 class EtcdSpec(Part):
@@ -98,11 +107,11 @@ class EtcdSpec(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.replicas <= 1",
-            "an etcd has one member, or none while it is stopped; several members (replicas: 3) are not supported",
+            "self.replicas in [0, 1, 3]",
+            "an etcd has one member or three, or none while it is stopped",
             ".replicas",
             found="self.replicas",
-            allowed="0 or 1",
+            allowed="0, 1 or 3",
         ),
     )
 

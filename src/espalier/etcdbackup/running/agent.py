@@ -149,8 +149,21 @@ class AgentRun:
             unstored_since=timestamp(unstored) if unstored is not None else "",
             store_unreadable_since=since,
             deactivates_in=round(self.deactivates_in, 1) if away else None,
+            follows=self.backups.follows,
             message=self.warning or self.trouble,
         )
+
+    async def backup_status_of_all(self) -> BackupStatus:
+        """The answer of `backup/status` to who reached any of several members: that of the leader's agent."""
+        own, peers = self.backup_status(), self._parts.peers
+        if not own.follows or peers is None:
+            return own
+        for name in peers.others:
+            with suppress(OSError, ValueError, TimeoutError):
+                answer = await peers.backup_status(name)
+                if answer.epoch == own.epoch and not answer.follows:
+                    return answer
+        return own
 
     def status(self) -> CopyOperationStatus:
         """The answer of `copyop/status`."""

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from espalier.api import json_trees
-from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.calls import OWN, CopyOperationStatus, InitiateCopyOperation
 from espalier.etcdbackup.agent.http import PROBE_HOLD, Health, becomes_ready, json_response
 from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
 
@@ -41,8 +41,9 @@ def add_copy_operations(application: web.Application, run: AgentRun) -> None:
         except OtherEpoch as error:
             raise web.HTTPConflict(text=f"{error}\n") from None
 
-    async def backup_status(_request: web.Request) -> web.Response:
-        return json_response(run.backup_status())
+    async def backup_status(request: web.Request) -> web.Response:
+        is_own = request.query.get(OWN, "") == "true"
+        return json_response(run.backup_status() if is_own else await run.backup_status_of_all())
 
     application.router.add_post("/copyop/initiate", initiate)
     application.router.add_get("/backup/status", backup_status, allow_head=False)

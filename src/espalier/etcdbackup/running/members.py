@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import aiohttp
 import msgspec
@@ -21,7 +22,7 @@ import structlog
 from msgspec.structs import replace
 
 from espalier.api import json_trees
-from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.calls import OWN, BackupStatus, CopyOperationStatus, InitiateCopyOperation
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.requests import Range
@@ -30,6 +31,8 @@ from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration
 from espalier.etcdbackup.running.parts import NotStarted
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision
+
+Answer = TypeVar("Answer")
 
 log = structlog.get_logger(__name__)
 
@@ -75,14 +78,22 @@ class Members:
 
     async def ask(self, name: str, call: InitiateCopyOperation) -> CopyOperationStatus:
         """See `Peers`."""
+        return await self._call("POST", name, "copyop/initiate", CopyOperationStatus, msgspec.json.encode(call))
+
+    async def backup_status(self, name: str) -> BackupStatus:
+        """See `Peers`."""
+        return await self._call("GET", name, f"backup/status?{OWN}=true", BackupStatus)
+
+    async def _call(self, method: str, name: str, path: str, type_: type[Answer], body: bytes = b"") -> Answer:
+        """The answer of another member's agent. Raises `OSError`, `TimeoutError`."""
         timeout = aiohttp.ClientTimeout(ASK_TIMEOUT)
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.post(f"{self.agents[name]}/copyop/initiate", data=msgspec.json.encode(call)) as answer,
+                session.request(method, f"{self.agents[name]}/{path}", data=body) as answer,
             ):
                 answer.raise_for_status()
-                return json_trees.decode(await answer.content.read(LARGEST_ANSWER), CopyOperationStatus)
+                return json_trees.decode(await answer.content.read(LARGEST_ANSWER), type_)
         except (aiohttp.ClientError, msgspec.MsgspecError) as error:
             raise OSError(f"the agent of {name}: {error}") from error
 

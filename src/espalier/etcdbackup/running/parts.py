@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.calls import BackupStatus, CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import Epoch, Name
 from espalier.etcd.client import Client
 from espalier.etcd.results import Member
@@ -105,6 +105,9 @@ class Peers(Protocol):
     async def ask(self, name: str, call: InitiateCopyOperation) -> CopyOperationStatus:
         """Call `copyop/initiate` of another member's agent: both know that the epoch has ended. Raises `OSError`,
         `ValueError`, `TimeoutError`."""
+
+    async def backup_status(self, name: str) -> BackupStatus:
+        """Call `backup/status` of another member's agent. Raises as `ask`."""
 
     def client_of(self, member: Member) -> Client:
         """A client of another member, to be closed."""

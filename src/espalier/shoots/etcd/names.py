@@ -49,6 +49,14 @@ CLIENT_SOCKET = f"{RUN_PATH}/client.sock"
 """The socket on which etcd listens: clients reach it through its guard alone."""
 PEER_SOCKET = f"{RUN_PATH}/peer.sock"
 """The socket on which etcd would listen for other members."""
+MEMBER_FILE = f"{RUN_PATH}/etcd.conf.yaml"
+"""The configuration of a member of three, which its agent completes before each start."""
+PEER_VOLUME = "etcd-peer-tls"
+PEER_PATH = "/var/etcd/peer"
+"""The certificate with which members know each other."""
+PEER_PORT = 2380
+POD_NAME = "POD_NAME"
+"""The environment variable with the pod's name, which is the member's."""
 BACKUP_PATH = "/var/etcd-backup"
 SOURCE_BACKUP_PATH = "/var/source-etcd-backup"
 """The folder in which the credentials of the stores are mounted."""
@@ -57,6 +65,16 @@ CHECKSUM: Annotated[
     str,
     Annotation("Pod of an Etcd", Writer.ETCD, "Digest of its configuration: the pod is replaced when that changes."),
 ] = "checksum/etcd-config"
+
+
+def member(etcd: str, ordinal: int) -> str:
+    """The name of a member, and of its pod."""
+    return f"{etcd}-{ordinal}"
+
+
+def member_host(etcd: str, namespace: str, member: str) -> str:
+    """The DNS name of a member's pod."""
+    return f"{member}.{peer_service(etcd)}.{namespace}.svc"
 
 
 def client_service(etcd: str) -> str:

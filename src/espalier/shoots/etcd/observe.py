@@ -11,6 +11,7 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.shoots.etcd import names
+from espalier.shoots.etcd.settings import MEMBERS
 
 OWNED = (SERVICE, CONFIG_MAP, STATEFUL_SET)
 """The kinds of an Etcd's objects."""
@@ -95,9 +96,14 @@ class EtcdObserver:
             for name in _names(etcd_object.name)
             if (present := cache.get(Key(etcd_object.namespace, name))) is not None
         }
-        claim = self.claims.get(Key(etcd_object.namespace, names.claim(etcd_object.name)))
-        is_own = claim is not None and claim.metadata.labels.get(names.INSTANCE) == etcd_object.name
-        return Scope(etcd_object, etcd, live, (claim,) if claim is not None and is_own else ())
+        keys = (Key(etcd_object.namespace, names.claim(etcd_object.name, ordinal)) for ordinal in range(MEMBERS))
+        claims = tuple(
+            claim
+            for key in keys
+            if (claim := self.claims.get(key)) is not None
+            and claim.metadata.labels.get(names.INSTANCE) == etcd_object.name
+        )
+        return Scope(etcd_object, etcd, live, claims)
 
 
 def _names(etcd: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from espalier.runtime.owners import owner_reference
 from espalier.shoots.etcd import rendering
 from espalier.shoots.etcd.observe import Scope
 from espalier.shoots.etcd.rendering import Rendered
+from espalier.shoots.etcd.settings import has_members
 
 DIGEST = metadata_keys.DOMAIN + "rendered"
 """On each object: a digest of the rendered object, which changes when a field is no longer rendered."""
@@ -35,7 +36,8 @@ class Plan:
 
 def plan(scope: Scope, timing: Timing | None = None) -> Plan:
     """Plan how an Etcd gets its objects. Raises `InvalidEtcd`."""
-    wanted = [_stamped(rendered) for rendered in rendering.rendered(scope.etcd, owner_reference(scope.object), timing)]
+    rendered_objects = rendering.rendered(scope.etcd, owner_reference(scope.object), timing)
+    wanted = [_stamped(_grown(rendered, scope)) for rendered in rendered_objects]
     names = {(rendered.resource, rendered.name) for rendered in wanted}
     live = scope.live
     return Plan(
@@ -49,6 +51,21 @@ def plan(scope: Scope, timing: Timing | None = None) -> Plan:
         ),
         tuple((key[0], present) for key, present in live.items() if key not in names and scope.owns(present)),
     )
+
+
+def _grown(wanted: Rendered, scope: Scope) -> Rendered:
+    """The StatefulSet with one pod until that has the template of three: others join a member that has peers."""
+    live, object_ = scope.stateful_set, scope.stateful_set_object
+    if wanted.resource != STATEFUL_SET or not has_members(scope.etcd) or live is None or object_ is None:
+        return wanted
+    if live.spec.replicas != 1:
+        return wanted
+    counts = live.status
+    is_observed = counts.observed_generation >= object_.metadata.generation
+    has_template = _holds(object_.tree["spec"]["template"], wanted.body["spec"]["template"])
+    if has_template and is_observed and counts.updated_replicas == 1 and counts.ready_replicas == 1:
+        return wanted
+    return Rendered(wanted.resource, {**wanted.body, "spec": {**wanted.body["spec"], "replicas": 1}})
 
 
 def _must_be_recreated(wanted: Rendered, live: Object) -> bool:

@@ -21,7 +21,9 @@ from espalier.shoots.etcd.settings import (
     client_port,
     credentials_variable,
     guard_command,
+    has_members,
     is_copy,
+    peer_secret,
 )
 
 VERSION = "v1"
@@ -103,7 +105,7 @@ def _agent_service(etcd: Etcd) -> Rendered:
 
 
 def _peer_service(etcd: Etcd) -> Rendered:
-    port = {"name": "peer", "port": 2380, "targetPort": 2380, "protocol": "TCP"}
+    port = {"name": "peer", "port": names.PEER_PORT, "targetPort": names.PEER_PORT, "protocol": "TCP"}
     spec = {"selector": selector(etcd), "clusterIP": "None", "publishNotReadyAddresses": True, "ports": [port]}
     return _object(etcd, SERVICE, names.peer_service(etcd.metadata.name), spec=spec)
 
@@ -113,19 +115,39 @@ def _config_map(etcd: Etcd, files: dict[str, str]) -> Rendered:
 
 
 def _configuration(etcd: Etcd) -> str:
-    """etcd's configuration file."""
+    """etcd's configuration file; for three members, what they have in common."""
     settings = {
-        "name": f"{etcd.metadata.name}-0",
         "data-dir": names.DATA_DIRECTORY,
         "quota-backend-bytes": etcd.spec.etcd.quota or DEFAULT_QUOTA,
         "listen-client-urls": f"unix://{names.CLIENT_SOCKET}",
-        "listen-peer-urls": f"unix://{names.PEER_SOCKET}",  # a single member has no peers
-        "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "30m",
-        **ELECTION,
     }
-    return "".join(f"{name}: {value}\n" for name, value in settings.items())
+    if has_members(etcd):
+        settings["listen-peer-urls"] = f"https://0.0.0.0:{names.PEER_PORT}"
+    else:
+        settings |= {
+            "name": names.member(etcd.metadata.name, 0),
+            "listen-peer-urls": f"unix://{names.PEER_SOCKET}",  # a single member has no peers
+            "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
+            **ELECTION,
+        }
+    text = "".join(f"{name}: {value}\n" for name, value in settings.items())
+    return text + _peer_security(etcd) if has_members(etcd) else text
+
+
+def _peer_security(etcd: Etcd) -> str:
+    """Members present and demand certificates of an authority that signs nothing else, so names need not be compared:
+    that of a pod's address may not be known yet when it connects."""
+    certificate = f"{names.PEER_PATH}/{peer_secret(etcd)}"
+    settings = {
+        "cert-file": f"{certificate}.crt",
+        "key-file": f"{certificate}.key",
+        "trusted-ca-file": f"{names.PEER_PATH}/ca.crt",
+        "client-cert-auth": "true",
+        "skip-client-san-verification": "true",
+    }
+    return "peer-transport-security:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items())
 
 
 def _stateful_set(etcd: Etcd, command: list[str], files: dict[str, str]) -> Rendered:
@@ -144,6 +166,8 @@ def _stateful_set(etcd: Etcd, command: list[str], files: dict[str, str]) -> Rend
             "volumes": _volumes(etcd, configured=bool(files)),
         },
     }
+    if has_members(etcd):
+        pod["spec"]["affinity"] = _apart(etcd)
     spec: Tree = {
         "replicas": etcd.spec.replicas,
         "serviceName": names.agent_service(name) if copies else names.peer_service(name),
@@ -157,21 +181,41 @@ def _stateful_set(etcd: Etcd, command: list[str], files: dict[str, str]) -> Rend
     return _object(etcd, STATEFUL_SET, name, spec=spec)
 
 
+def _apart(etcd: Etcd) -> Tree:
+    """Members on different nodes, and where possible in different zones."""
+
+    def term(topology: str) -> Tree:
+        return {"topologyKey": topology, "labelSelector": {"matchLabels": selector(etcd)}}
+
+    zones = {"weight": 100, "podAffinityTerm": term("topology.kubernetes.io/zone")}
+    return {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [term("kubernetes.io/hostname")],
+            "preferredDuringSchedulingIgnoredDuringExecution": [zones],
+        }
+    }
+
+
 def _etcd(etcd: Etcd) -> Tree:
     """etcd behind its guard. Its agent decides whether it is ready: it is not unless the agent is sure of being the
     owner."""
     port = client_port(etcd)
+    ports = [{"name": "client", "containerPort": port}]
+    mounts = [
+        {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
+        {"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH},
+        _CONFIGURED,
+    ]
+    if has_members(etcd):
+        ports.append({"name": "peer", "containerPort": names.PEER_PORT})
+        mounts.append({"name": names.PEER_VOLUME, "mountPath": names.PEER_PATH, "readOnly": True})
     return {
         "name": names.ETCD_CONTAINER,
         "image": etcd.spec.etcd.image or images.tagged(images.ETCD, VERSION),
         "command": guard_command(etcd),
-        "ports": [{"name": "client", "containerPort": port}],
+        "ports": ports,
         "readinessProbe": _probe(etcd, failures=5),
-        "volumeMounts": [
-            {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
-            {"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH},
-            _CONFIGURED,
-        ],
+        "volumeMounts": mounts,
     }
 
 
@@ -187,11 +231,16 @@ def _agent(etcd: Etcd, command: list[str], *, configured: bool) -> Tree:
     mounts += [
         {"name": credential.volume, "mountPath": credential.path, "readOnly": True} for credential in _credentials(etcd)
     ]
+    variables: list[Tree] = [
+        {"name": credential.variable, "value": credential.path} for credential in _credentials(etcd)
+    ]
+    if has_members(etcd):
+        variables.append({"name": names.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
     container: Tree = {
         "name": names.AGENT_CONTAINER,
         "image": etcd.spec.backup.image or images.tagged(images.AGENT, VERSION),
         "command": command,
-        "env": [{"name": credential.variable, "value": credential.path} for credential in _credentials(etcd)],
+        "env": variables,
         "ports": [{"name": "agent", "containerPort": agent_port(etcd)}],
         "volumeMounts": mounts,
     }
@@ -209,6 +258,8 @@ def _volumes(etcd: Etcd, *, configured: bool) -> list[Tree]:
     ]
     if not is_copy(etcd):
         volumes.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
+    if has_members(etcd):
+        volumes.append({"name": names.PEER_VOLUME, "secret": {"secretName": peer_secret(etcd)}})
     if configured:
         volumes.append({"name": names.CONFIG_VOLUME, "configMap": {"name": names.config_map(etcd.metadata.name)}})
     return volumes

@@ -22,8 +22,8 @@ _VARIABLES = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}
 _POLICIES = {"Exponential": "exponential", "LimitBased": "limit-based"}
 _SCHEME = re.compile(r"[a-z][a-z0-9]{0,62}", re.ASCII)
 
-MOST_REPLICAS = 1
-"""An etcd with several members needs an agent that supports them."""
+MEMBERS = 3
+"""The number of members of an etcd that survives the loss of one."""
 
 
 class InvalidEtcd(ValueError):
@@ -35,10 +35,27 @@ def is_copy(etcd: Etcd) -> bool:
     return etcd.spec.backup.source_store is not None
 
 
+def has_members(etcd: Etcd) -> bool:
+    """True for an Etcd with three members."""
+    return etcd.spec.replicas == MEMBERS and not is_copy(etcd)
+
+
+def peer_secret(etcd: Etcd) -> str:
+    """The name of the Secret of its members; empty if there is none."""
+    tls = etcd.spec.etcd.peer_url_tls
+    reference = tls.server_tls_secret_ref if tls is not None else None
+    return reference.name or "" if reference is not None else ""
+
+
 def check(etcd: Etcd) -> None:
     """Raise `InvalidEtcd` for an Etcd that can't be run."""
-    if etcd.spec.replicas > MOST_REPLICAS:
-        raise InvalidEtcd(f"spec.replicas: found {etcd.spec.replicas}, allowed are 0 and {MOST_REPLICAS}")
+    if etcd.spec.replicas not in (0, 1, MEMBERS):
+        raise InvalidEtcd(f"spec.replicas: found {etcd.spec.replicas}, allowed are 0, 1 and {MEMBERS}")
+    if etcd.spec.replicas == MEMBERS and is_copy(etcd):
+        raise InvalidEtcd(f"spec.replicas: found {MEMBERS}, allowed is 1: an etcd that only copies has no members")
+    if has_members(etcd) and not peer_secret(etcd):
+        field = "spec.etcd.peerUrlTls.serverTLSSecretRef"
+        raise InvalidEtcd(f"{field}: found none; name the Secret with which {MEMBERS} members know each other")
     if etcd.spec.backup.store is None:
         raise InvalidEtcd(
             "spec.backup.store: found none; set it, as an etcd without backups can't move to another seed"
@@ -79,7 +96,8 @@ def guard_command(etcd: Etcd) -> list[str]:
     flags = {"etcd-socket": names.CLIENT_SOCKET, "control": names.GUARD_SOCKET}
     flags["listen"] = f"0.0.0.0:{client_port(etcd)}"
     words = [f"--{name}={value}" for name, value in flags.items()]
-    return ["espalier", "etcd-guard", *words, "--", "etcd", f"--config-file={names.CONFIG_PATH}/{names.CONFIG_FILE}"]
+    file = names.MEMBER_FILE if has_members(etcd) else f"{names.CONFIG_PATH}/{names.CONFIG_FILE}"
+    return ["espalier", "etcd-guard", *words, "--", "etcd", f"--config-file={file}"]
 
 
 def scheme_of(provider: str) -> str:
@@ -121,11 +139,33 @@ def _is_founding(etcd: Etcd) -> bool:
 
 
 def _member_flags(etcd: Etcd) -> dict[str, str | None]:
-    return {
+    flags: dict[str, str | None] = {
         "data-dir": names.DATA_DIRECTORY,
         "guard": names.GUARD_SOCKET,
         "endpoints": f"unix://{names.CLIENT_SOCKET}",
-        "name": f"{etcd.metadata.name}-0",
+        "name": names.member(etcd.metadata.name, 0),
+    }
+    return flags | _flags_of_members(etcd) if has_members(etcd) else flags
+
+
+def _flags_of_members(etcd: Etcd) -> dict[str, str | None]:
+    own = f"$({names.POD_NAME})"
+
+    def host(member: str) -> str:
+        return names.member_host(etcd.metadata.name, etcd.metadata.namespace, member)
+
+    def urls(scheme: str, port: int) -> str:
+        members = (names.member(etcd.metadata.name, ordinal) for ordinal in range(MEMBERS))
+        return ",".join(f"{member}={scheme}://{host(member)}:{port}" for member in members)
+
+    return {
+        "name": own,
+        "initial-cluster": urls("https", names.PEER_PORT),
+        "initial-advertise-peer-urls": f"https://{host(own)}:{names.PEER_PORT}",
+        "member-clients": urls("http", client_port(etcd)),
+        "member-agents": urls("http", agent_port(etcd)),
+        "member-config": names.MEMBER_FILE,
+        "etcd-config": f"{names.CONFIG_PATH}/{names.CONFIG_FILE}",
     }
 
 

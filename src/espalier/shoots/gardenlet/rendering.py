@@ -98,6 +98,16 @@ def etcd(scope: Scope, *, replicas: int) -> Tree:
     return {**body, "spec": _etcd_spec(scope, replicas)}
 
 
+def woken_etcd(scope: Scope) -> Tree:
+    """The part of an Etcd's spec with which a hibernated etcd runs again."""
+    replicas = scope.etcd_members
+    return {"replicas": replicas, "etcd": _etcd_config(replicas)}
+
+
+def _etcd_config(replicas: int) -> Tree:
+    return {"peerUrlTls": {"serverTLSSecretRef": {"name": secret_names.ETCD_PEER}}} if replicas > 1 else {}
+
+
 def copy_etcd(scope: Scope) -> Tree:
     """The Etcd that only copies: the agent alone, which copies the predecessor's backups. Raises `ValueError` without a
     predecessor."""
@@ -129,7 +139,7 @@ def _etcd_spec(scope: Scope, replicas: int) -> Tree:
         "replicas": replicas,
         "labels": labels,
         "selector": {"matchLabels": labels},
-        "etcd": {},
+        "etcd": _etcd_config(replicas),
         "backup": {"store": store},
     }
 

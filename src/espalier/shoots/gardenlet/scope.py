@@ -26,6 +26,9 @@ _MARKED = 3
 """The objects of a seed that are annotated with their epoch, besides extension resources."""
 
 
+HIGHLY_AVAILABLE_MEMBERS = 3
+
+
 @dataclass(frozen=True)
 class ExtensionResource:
     """An existing extension resource, decoded as its own kind."""
@@ -149,6 +152,12 @@ class Scope:
     def typed_etcd(self) -> Etcd | None:
         """The typed Etcd."""
         return self.etcd.decode(Etcd) if self.etcd is not None else None
+
+    @property
+    def etcd_members(self) -> int:
+        """The number of members of the shoot's etcd while it runs."""
+        control_plane = self.shoot.spec.control_plane
+        return 1 if control_plane is None or control_plane.high_availability is None else HIGHLY_AVAILABLE_MEMBERS
 
     def has_pods(self, program: str) -> bool:
         """True if this program of the control plane has a pod, terminating or not."""

@@ -47,12 +47,23 @@ def _server(name: str, *services: str) -> Callable[[Authority, str, datetime], K
     return issue
 
 
+def _peer(name: str, *members: str) -> Callable[[Authority, str, datetime], KeyPair]:
+    def issue(ca: Authority, namespace: str, now: datetime) -> KeyPair:
+        dns_names = ["localhost", *(f"{member}.{namespace}.svc" for member in members)]
+        return ca.issue_peer(name, names=dns_names, now=now, days=DAYS)
+
+    return issue
+
+
 def _controller(name: str) -> _Certificate:
     return _Certificate(names.CA, _client(f"system:{name}"), kubeconfig=True)
 
 
 CERTIFICATES: Mapping[str, _Certificate] = {
     names.ETCD_SERVER: _Certificate(names.CA_ETCD, _server("etcd-server", "etcd-main", "etcd-main-agent")),
+    names.ETCD_PEER: _Certificate(
+        names.CA_ETCD_PEER, _peer("etcd-peer", *(f"etcd-main-{member}.etcd-main-peer" for member in range(3)))
+    ),
     names.ETCD_CLIENT: _Certificate(names.CA_ETCD, _client("etcd-client")),
     names.KUBELET_CLIENT: _Certificate(names.CA_KUBELET, _client("kube-apiserver", "system:masters")),
     names.METRICS_SERVER: _Certificate(names.CA_METRICS_SERVER, _server("metrics-server", "metrics-server")),
@@ -63,24 +74,29 @@ CERTIFICATES: Mapping[str, _Certificate] = {
     "gardenlet": _Certificate(names.CA, _client("gardener.cloud:gardenlet", "system:masters"), kubeconfig=True),
     names.ADMIN_KUBECONFIG: _Certificate(names.CA, _client("admin", "system:masters"), kubeconfig=True),
 }
-"""By the name of the secret. The authority of etcd is the seed's own: nothing outside the namespace uses it."""
+"""By the name of the secret. The authorities of etcd are the seed's own: nothing outside the namespace uses them."""
 
-NAMES = (names.CA_ETCD, *CERTIFICATES)
+OWN = {names.CA_ETCD: "etcd", names.CA_ETCD_PEER: "etcd-peer"}
+"""The seed's own authorities, with their common names. That of members of etcd signs nothing else, because who has one
+of its certificates may write to etcd."""
+NAMES = (*OWN, *CERTIFICATES)
 
 
 def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
     """The names of derived secrets that are outdated. Raises `InvalidSecret` if a persisted one is no authority."""
-    if not _is_fresh(present.get(names.CA_ETCD), "ca.crt", None, now):
-        return NAMES
-    secrets = {**persisted, names.CA_ETCD: present[names.CA_ETCD]}
+    due_authorities = [name for name in OWN if not _is_fresh(present.get(name), "ca.crt", None, now)]
+    known = {name: present[name] for name in OWN if name not in due_authorities}
+    secrets = {**persisted, **known}
     authorities = {
         name: authority_of(secrets[name]).certificate
         for name in {certificate.ca for certificate in CERTIFICATES.values()}
+        if name not in due_authorities
     }
-    return tuple(
+    return tuple(due_authorities) + tuple(
         name
         for name, certificate in CERTIFICATES.items()
-        if not _is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
+        if certificate.ca in due_authorities
+        or not _is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
     )
 
 
@@ -95,9 +111,10 @@ def derive(
     """Return the outdated secrets, derived again. Raises `InvalidSecret` if a persisted one is no authority."""
     due = outdated(persisted, present, now)
     derived: dict[str, Data] = {}
-    if names.CA_ETCD in due:
-        authority = Authority.create("etcd", now=now, rng=rng)
-        derived[names.CA_ETCD] = {"ca.crt": authority.certificate, "ca.key": authority.key}
+    for name, common_name in OWN.items():
+        if name in due:
+            authority = Authority.create(common_name, now=now, rng=rng)
+            derived[name] = {"ca.crt": authority.certificate, "ca.key": authority.key}
     authorities = {**persisted, **present, **derived}
     for name in due:
         if name in CERTIFICATES:

@@ -75,9 +75,17 @@ class PodNetwork:
         raise ConnectionRefused(f"connection refused: Service {service.namespace}/{service.name}:{port}: {reason}")
 
     def resolve(self, namespace: str, host: str, port: int) -> Listener:
-        """The listener at `service`, `service.namespace` or `service.namespace.svc…`. Raises `ConnectionRefused`."""
+        """The listener at `service`, `service.namespace` or `service.namespace.svc…`; before it `pod.`, if the Service
+        gives its pods names. Raises `ConnectionRefused`."""
         name, _, rest = host.partition(".")
-        return self.of_service(Key(rest.split(".")[0] or namespace, name), port)
+        service, _, in_namespace = rest.partition(".")
+        of_pod = self.workload.object(SERVICE, Key(in_namespace.split(".")[0] or namespace, service))
+        if of_pod is not None and of_pod.decode(Service).spec.cluster_ip == "None":
+            pod = self.workload.object(POD, Key(of_pod.namespace, name))
+            if pod is None:
+                raise ConnectionRefused(f"lookup {host}: no such host")
+            return self.of_pod(pod.metadata.uid, port)
+        return self.of_service(Key(service or namespace, name), port)
 
 
 def endpoint_of(listener: Listener, type_: type[T]) -> T:

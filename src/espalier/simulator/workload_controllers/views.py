@@ -342,6 +342,7 @@ class ServiceSpec(Observed, frozen=True):
     ports: list[ServicePort] = []
     publish_not_ready_addresses: bool = False
     type: str = "ClusterIP"
+    cluster_ip: str = msgspec.field(name="clusterIP", default="")
 
 
 class Service(View, frozen=True):

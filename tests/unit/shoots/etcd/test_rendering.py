@@ -126,7 +126,9 @@ def test_command_of_etcd_is_understood_by_its_guard() -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (etcd(replicas=3), "spec.replicas: found 3, allowed are 0 and 1"),
+        (etcd(replicas=2), "spec.replicas: found 2, allowed are 0, 1 and 3"),
+        (etcd(replicas=3), "spec.etcd.peerUrlTls.serverTLSSecretRef: found none"),
+        (etcd(replicas=3, sourceStore=SOURCE), "spec.replicas: found 3, allowed is 1"),
         (etcd(annotations={}), "annotation espalier.gardener.cloud/epoch: found '', allowed is the number"),
         (etcd(annotations={metadata_keys.EPOCH: "-1"}), "found '-1'"),
         (etcd(sourceStore=SOURCE, annotations={metadata_keys.EPOCH: "2"}), "annotation espalier.gardener.cloud/source"),
@@ -150,3 +152,50 @@ def test_another_configuration_makes_pods_anew() -> None:
     bigger = etcd()
     bigger.spec.etcd.quota = 1 << 30
     assert checksum(bigger) != checksum(etcd())
+
+
+def members() -> Etcd:
+    """An etcd with three members."""
+    made = msgspec.to_builtins(etcd())
+    made["spec"] |= {"replicas": 3, "etcd": {"peerUrlTls": {"serverTLSSecretRef": {"name": "etcd-peer"}}}}
+    return msgspec.convert(made, Etcd)
+
+
+def test_three_members_know_each_other_by_pods_names() -> None:
+    run = containers(members())["backup-restore"]
+    flags = dict(word.removeprefix("--").split("=", 1) for word in run["command"][4:])
+    hosts = [f"etcd-main-{number}.etcd-main-peer.shoot--team--garden.svc" for number in range(3)]
+    named = [(host.partition(".")[0], host) for host in hosts]
+    assert flags["name"] == "$(POD_NAME)"
+    assert flags["initial-cluster"] == ",".join(f"{name}=https://{host}:2380" for name, host in named)
+    assert flags["initial-advertise-peer-urls"] == f"https://$(POD_NAME){hosts[0].removeprefix('etcd-main-0')}:2380"
+    assert flags["member-clients"] == ",".join(f"{name}=http://{host}:2379" for name, host in named)
+    assert flags["member-agents"] == ",".join(f"{name}=http://{host}:8080" for name, host in named)
+    assert run["env"][-1] == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    guard = containers(members())["etcd"]["command"]
+    assert guard[-1] == f"--config-file={flags['member-config']}"
+    spec = stateful_set(members())["spec"]
+    assert (spec["replicas"], spec["serviceName"]) == (3, "etcd-main-peer")
+
+
+def test_members_demand_certificates_of_each_other() -> None:
+    [text] = [object_.body["data"] for object_ in rendered(members(), OWNER) if object_.resource == CONFIG_MAP]
+    configuration = yaml.safe_load(text["etcd.conf.yaml"])
+    assert configuration["listen-peer-urls"] == "https://0.0.0.0:2380"
+    assert configuration["peer-transport-security"] == {
+        "cert-file": "/var/etcd/peer/etcd-peer.crt",
+        "key-file": "/var/etcd/peer/etcd-peer.key",
+        "trusted-ca-file": "/var/etcd/peer/ca.crt",
+        "client-cert-auth": True,
+        "skip-client-san-verification": True,
+    }
+    assert not {"name", "election-timeout", "advertise-client-urls"} & configuration.keys()
+    mounts = containers(members())["etcd"]["volumeMounts"]
+    assert {"name": "etcd-peer-tls", "mountPath": "/var/etcd/peer", "readOnly": True} in mounts
+
+
+def test_members_are_on_different_nodes() -> None:
+    apart = stateful_set(members())["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
+    [required] = apart["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["topologyKey"] == "kubernetes.io/hostname"
+    assert "affinity" not in stateful_set(etcd())["spec"]["template"]["spec"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
@@ -84,6 +85,18 @@ def test_sleeping_etcd_alone_is_scaled_up() -> None:
     assert verdict.what == "scale etcd-main up"
     assert isinstance(backups.wake_etcd(context(scope(etcd=etcd()))), Done), "its agent answers in any case"
     assert isinstance(backups.wake_etcd(context(scope())), Done)
+
+
+@pytest.mark.parametrize(("tolerance", "members"), [(None, 1), ("node", 3), ("zone", 3)])
+def test_etcd_is_woken_with_all_its_members(tolerance: str | None, members: int) -> None:
+    """One of three alone has no quorum, and could hand nothing over."""
+    of = scope(etcd=asleep())
+    kind = {"highAvailability": {"failureTolerance": {"type": tolerance}}} if tolerance else None
+    tree = {**of.object.tree, "spec": {**of.object.tree["spec"], "controlPlane": kind}}
+    tolerant = dataclasses.replace(of, object=Object(msgspec.json.encode(tree)))
+    woken = rendering.woken_etcd(tolerant)
+    assert woken["replicas"] == members
+    assert bool(woken["etcd"]) == (members == 3), "members know each other by a Secret"
 
 
 @pytest.mark.parametrize("at", ["", "x", "2026-01-01T00:00:00", "2099-01-01T00:00:00Z", "2020-01-01T00:00:00Z"])

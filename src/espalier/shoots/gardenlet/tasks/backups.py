@@ -308,7 +308,7 @@ def deploy_etcd(ctx: ShootContext) -> Verdict:
         return delete_object(ctx, Etcd.resource, scope.etcd)
     if missing := _missing_store(scope):
         return missing
-    replicas = 0 if scope.is_hibernated else 1
+    replicas = 0 if scope.is_hibernated else scope.etcd_members
     verdict = apply_object(ctx, Etcd.resource, scope.etcd, rendering.etcd(scope, replicas=replicas))
     live = scope.typed_etcd
     if not isinstance(verdict, Done) or live is None:
@@ -350,7 +350,8 @@ def wake_etcd(ctx: ShootContext) -> Verdict:
     if live is None or typed is None:
         return Done()
     if typed.spec.replicas == 0:
-        wake: Tree = {"metadata": {"annotations": {WOKEN_AT: scope.now.isoformat()}}, "spec": {"replicas": 1}}
+        spec = rendering.woken_etcd(scope)
+        wake: Tree = {"metadata": {"annotations": {WOKEN_AT: scope.now.isoformat()}}, "spec": spec}
         return write_action("scale etcd-main up", lambda: tools.seed.merge(Etcd.resource, live, wake))
     since = past_time(live.metadata.annotations.get(WOKEN_AT), scope.now)
     if since is None or _is_ready(typed, scope):

@@ -66,12 +66,47 @@ class Forwarder:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):  # there is no target, or it has ended
-            endpoint, lives = self._find()
-            far_reader, far_writer = await asyncio.open_connection(HOST, endpoint.port)
-            try:
-                await during(lives, asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer)))
-            finally:
-                far_writer.transport.abort()
+            await pass_between(reader, writer, *self._find())
+
+
+async def pass_between(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: TcpEndpoint, lives: Sequence[Life]
+) -> None:
+    """Pass bytes between a connection and an endpoint, until one of them or a life ends. Raises `OSError`."""
+    far_reader, far_writer = await asyncio.open_connection(HOST, endpoint.port)
+    try:
+        await during(lives, asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer)))
+    finally:
+        far_writer.transport.abort()
+
+
+class ConnectProxy(Forwarder):
+    """A proxy for HTTPS (`CONNECT`): programs reach pods and Services of a seed by their names there, which are also
+    those in certificates. `find` raises `OSError` for a name and port that nobody has."""
+
+    def __init__(self, name: str, find: Callable[[str, int], TcpEndpoint]) -> None:
+        super().__init__(name, lambda: (TcpEndpoint(0), ()))
+        self._find_host = find
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            _method, authority, *_ = head.split()
+            host, _, port = authority.rpartition(":")
+            endpoint = self._find_host(host, int(port))
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            await pass_between(reader, writer, endpoint, ())
+
+
+async def https_proxy(container: Container) -> str:
+    """The URL of a proxy by which a program reaches names of its seed. It lives as long as the container."""
+
+    def find(host: str, port: int) -> TcpEndpoint:
+        return endpoint_of(container.find(host, port), TcpEndpoint)
+
+    proxy = ConnectProxy(f"connections of {container.life.name}", find)
+    container.life.at_end(proxy.close)
+    return f"http://{HOST}:{await proxy.listen()}"
 
 
 async def forwarded(container: Container, host: str, port: int) -> int:

@@ -78,6 +78,11 @@ class Agents:
         await running.run()
 
     def _agent(self, container: Container, command_line: CommandLine, store: str) -> AgentRun:
+        if command_line.is_set("member-clients"):
+            raise InvalidCommandLine(
+                "--member-clients: etcds with three members are not simulated; use real control planes "
+                "(--control-plane real)"
+            )
         guard = PodGuard(container)
         etcd = Client(ContainerTransport(guard.inside, container.life), timeout=INSIDE_TIMEOUT, rng=container.random)
         opened = self._open(container, store, command_line.text("store-endpoint", ""))
