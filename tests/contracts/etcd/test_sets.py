@@ -40,6 +40,24 @@ async def test_set_moves_and_loses_nothing(tmp_path: Path) -> None:
             assert 0 < await revision(client) < BUMP
 
 
+@pytest.mark.soak
+async def test_next_leader_ends_epoch_of_a_lost_one(tmp_path: Path) -> None:
+    """Nothing that a client knows to be written is lost with the member that was about to store it."""
+    async with sets(tmp_path, ETCD) as moves:
+        source = await moves.set_founded()
+        leader = await source.leader()
+        asked = next(member for member in source.members if member is not leader)
+        await asked.ask("POST", "/copyop/initiate", {"epoch": 1})
+        await leader.lose()
+        await asked.initiated()
+        destination = moves.set()
+        await moves.set_taken_over(destination)
+        assert await moves.missing(destination.members[0]) == []
+        async with destination.client() as client:
+            assert 0 < await revision(client) < BUMP
+
+
+@pytest.mark.soak
 async def test_set_is_taken_over_without_its_source(tmp_path: Path) -> None:
     async with sets(tmp_path, ETCD) as moves:
         source = await moves.set_founded()
