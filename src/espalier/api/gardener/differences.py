@@ -291,14 +291,7 @@ SHOOTS = (
         "objects of a backup have it",
     ),
     Case("Shoot", "`spec.purpose` is unknown", _spec(purpose="a"), False, False),
-    Case(
-        "Shoot",
-        "`spec.controlPlane.highAvailability`",
-        _spec(controlPlane=_HA),
-        False,
-        True,
-        "an etcd has one member here",
-    ),
+    Case("Shoot", "`spec.controlPlane.highAvailability`", _spec(controlPlane=_HA), True, True),
     Case(
         "Shoot",
         "`spec.tolerations` has a key that no project allows",

@@ -21,9 +21,8 @@ NOT_SELECTED = "the seed selector does not match this seed; name one with these 
 WRONG_PROVIDER = "the shoot, or its cloud profile, does not allow seeds of this provider"
 FULL = "the seed has reached its limit of shoots; name another one, or raise status.allocatable.shoots of the Seed"
 OVERLAPPING = "the networks of the seed and the shoot overlap; name a seed with other networks"
-HIGHLY_AVAILABLE = (
-    "control planes with several members of etcd are not supported: an etcd has one member; remove this field"
-)
+NO_TOLERANCE = "this is no failure that a control plane can survive"
+TOLERANCE_STAYS = "it can be added, and neither changed nor removed: etcd has three members then, which it keeps"
 DOUBLE_HYPHEN = "it is part of the name of the shoot's namespace in its seed, where -- separates parts"
 NAME_TAKEN = "another shoot already has this namespace in the seed; choose another name for this shoot or its project"
 TOO_LONG = "the name of the shoot's namespace in its seed would exceed 63 characters"

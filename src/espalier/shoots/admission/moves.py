@@ -16,7 +16,6 @@ from espalier.api.violations import Violation, shown
 from espalier.shoots.admission import messages
 from espalier.shoots.admission.seeds import FIELD, is_lost
 
-_HIGH_AVAILABILITY = "spec.controlPlane.highAvailability"
 Tree = Mapping[str, Any]
 
 
@@ -61,17 +60,6 @@ def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | 
         return
     if source is not None and source.spec.backup is None and not is_cancelled:
         yield Violation(FIELD, f"{after}, from {source.metadata.name}", "", messages.SOURCE_WITHOUT_BACKUP)
-    if new.spec.control_plane is not None and new.spec.control_plane.high_availability is not None:
-        yield from highly_available(new)
-
-
-def highly_available(shoot: Shoot) -> Iterator[Violation]:
-    """The violation of a highly available control plane: it would need several etcd members."""
-    control_plane = shoot.spec.control_plane
-    if control_plane is None or control_plane.high_availability is None:
-        return
-    kind = control_plane.high_availability.failure_tolerance.type
-    yield Violation(_HIGH_AVAILABILITY, f"failure tolerance {kind} (etcd replicas: 3)", "", messages.HIGHLY_AVAILABLE)
 
 
 def changes_beside_seed(

@@ -45,10 +45,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
     if before is None or old is None:
         yield from _name(shoot, garden.project(shoot.metadata.namespace), garden.is_taken)
-        yield from moves.highly_available(shoot)
     else:
-        if before.spec.control_plane != shoot.spec.control_plane:
-            yield from moves.highly_available(shoot)
         if (writer := users.seed_of(user)) is not None:
             yield from _of_gardenlet(old, new, is_responsible=seed_of(before) == writer)
         yield from moves.changes_beside_seed(before, old.tree, shoot, new.tree, may_unblock=users.is_garden(user))

@@ -18,6 +18,8 @@ from espalier.shoots.admission import messages, offers
 
 NETWORKS = ("pods", "services", "nodes")
 _VERSION = "spec.kubernetes.version"
+_FAILURE_TOLERANCE = "spec.controlPlane.highAvailability.failureTolerance.type"
+_TOLERATED = ("node", "zone")
 _OPERATIONS = (metadata_keys.RECONCILE, "retry", "maintain")
 _GARDENER_PREFIXES = ("rotate-", "force-")
 """Prefixes of further operations of Gardener: manifests with them are accepted, and nothing is done here."""
@@ -29,6 +31,7 @@ def violations(old: Shoot | None, new: Shoot, profile: CloudProfile | None) -> I
     yield from _version(old, new, profile, is_begun=is_begun)
     yield from offers.violations(old, new, profile)
     yield from _networks(old, new, is_begun=is_begun)
+    yield from _high_availability(old, new)
     before = {pool.name: pool for pool in old.spec.provider.workers} if old is not None else {}
     for place, worker in enumerate(new.spec.provider.workers):
         if worker.minimum > worker.maximum and before.get(worker.name) != worker:
@@ -49,6 +52,25 @@ def _version(old: Shoot | None, new: Shoot, profile: CloudProfile | None, *, is_
         yield Violation(_VERSION, version, ", ".join(offered), messages.NOT_OFFERED)
     elif is_begun and present is not None and wanted < present:
         yield Violation(_VERSION, version, f"{before} or later", messages.DOWNGRADE)
+
+
+def _high_availability(old: Shoot | None, new: Shoot) -> Iterator[Violation]:
+    """The failure tolerance may be set at any time, and stays then: an etcd of three members can't lose two."""
+    wanted, present = failure_tolerance(new), failure_tolerance(old) if old is not None else ""
+    if wanted == present:
+        return
+    if wanted not in ("", *_TOLERATED):
+        yield Violation(_FAILURE_TOLERANCE, wanted, " or ".join(_TOLERATED), messages.NO_TOLERANCE)
+    elif present:
+        yield Violation(_FAILURE_TOLERANCE, wanted or "nothing", present, messages.TOLERANCE_STAYS)
+
+
+def failure_tolerance(shoot: Shoot) -> str:
+    """The failure that the control plane survives; empty if none."""
+    control_plane = shoot.spec.control_plane
+    if control_plane is None or control_plane.high_availability is None:
+        return ""
+    return control_plane.high_availability.failure_tolerance.type
 
 
 def _networks(old: Shoot | None, new: Shoot, *, is_begun: bool) -> Iterator[Violation]:

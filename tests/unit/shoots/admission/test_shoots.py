@@ -253,12 +253,17 @@ def test_metadata_of_a_shoot_that_moves_can_be_written() -> None:
 HA = {"highAvailability": {"failureTolerance": {"type": "zone"}}}
 
 
-def test_highly_available_shoots_are_refused_by_name() -> None:
-    expected = refused(messages.HIGHLY_AVAILABLE, "spec.controlPlane.highAvailability")
-    assert found(None, shoot("a", controlPlane=HA)) == expected
-    there = shoot("a", "a", controlPlane=HA)
-    assert found(there, moved(there, "a", purpose="production")) == []
-    assert found(there, moved(there, "b")) == expected
+def test_failure_tolerance_is_added_and_then_stays() -> None:
+    field = "spec.controlPlane.highAvailability.failureTolerance.type"
+    plain, tolerant = shoot("a", "a"), shoot("a", "a", controlPlane=HA)
+    other = shoot("a", "a", controlPlane={"highAvailability": {"failureTolerance": {"type": "node"}}})
+    assert found(None, shoot("a", controlPlane=HA)) == []
+    assert found(plain, tolerant) == []
+    assert found(tolerant, moved(tolerant, "b")) == []
+    assert found(tolerant, plain) == refused(messages.TOLERANCE_STAYS, field)
+    assert found(tolerant, other) == refused(messages.TOLERANCE_STAYS, field)
+    unknown = shoot("a", controlPlane={"highAvailability": {"failureTolerance": {"type": "planet"}}})
+    assert found(None, unknown) == refused(messages.NO_TOLERANCE, field)
 
 
 def annotated(key: str, value: str, owned: Ownership | None = None) -> Object:
@@ -460,7 +465,7 @@ def test_unreadable_epochs_are_repaired_by_the_garden() -> None:
         (shoot("going", "a"), messages.SEED_DELETED),
         (shoot("b", "bare"), messages.SOURCE_WITHOUT_BACKUP),
         (shoot("b", "a", "Create", "Processing"), messages.NOT_CREATED),
-        (shoot("b", "a", controlPlane=HA), messages.HIGHLY_AVAILABLE),
+        (shoot("b", "a", controlPlane=HA), None),
         (shoot("a", "a"), None),
     ],
 )

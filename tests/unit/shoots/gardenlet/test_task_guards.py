@@ -528,6 +528,24 @@ async def test_only_new_entry_of_deleted_shoot_has_none() -> None:
     assert [entry["metadata"]["annotations"] for entry in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
 
 
+@pytest.mark.parametrize(
+    ("members", "ready", "observed", "is_over"),
+    [(3, 1, 2, True), (3, 0, 2, False), (3, 1, 1, False), (1, 1, 2, False)],
+)
+def test_one_ready_member_of_three_is_enough(members: int, ready: int, observed: int, is_over: bool) -> None:
+    """API servers start with the first, while the others join: they take five seconds and more each."""
+    tolerance = {"highAvailability": {"failureTolerance": {"type": "node"}}} if members == 3 else None
+    bucket = BackupBucket(spec=BackupBucketSpec(BucketProvider("local")))
+    tree = shoot().tree
+    tree["spec"]["controlPlane"] = tolerance
+    of = Object(encode_json(tree))
+    body = stamped(rendering.etcd(scope(bucket=bucket, object=of), replicas=members))
+    body["metadata"] |= {"generation": 2, "creationTimestamp": NOW.isoformat()}
+    body["status"] = {"ready": False, "readyReplicas": ready, "observedGeneration": observed}
+    looked = scope(bucket=bucket, object=of, etcd=Object(encode_json(body)))
+    assert isinstance(backups.deploy_etcd(context(looked)), Done) == is_over
+
+
 @pytest.mark.parametrize("error", ["", "spec.backup.store: found none"])
 async def test_etcd_that_does_not_start_says_why(error: str) -> None:
     async def answers(*_: object) -> bytes:

@@ -300,7 +300,8 @@ def record_start(ctx: ShootContext) -> Verdict:
 
 
 def deploy_etcd(ctx: ShootContext) -> Verdict:
-    """The shoot's etcd of this epoch runs, or is hibernated with the shoot."""
+    """The shoot's etcd of this epoch runs, or is hibernated with the shoot. Of three members one is enough: it serves,
+    and the others join while API servers start."""
     scope = ctx.scope
     if not scope.is_started:
         return Wait(TaskReason.EPOCH_NOT_STARTED, "the start of this epoch is not recorded in the garden yet", SOON)
@@ -313,7 +314,7 @@ def deploy_etcd(ctx: ShootContext) -> Verdict:
     live = scope.typed_etcd
     if not isinstance(verdict, Done) or live is None:
         return verdict
-    if replicas == 0 or _is_ready(live, scope):
+    if replicas == 0 or _is_ready(live, scope) or (replicas > 1 and _is_served(live, scope)):
         return Done()
     return _with_problems(ctx, live, Wait(TaskReason.ETCD_NOT_READY, "etcd-main is not ready", SOON))
 
@@ -464,6 +465,14 @@ def _is_ready(typed: Etcd, scope: Scope) -> bool:
     if live is None or live.metadata.deletion_timestamp is not None:
         return False
     return bool(typed.status.ready) and typed.status.observed_generation >= live.metadata.generation
+
+
+def _is_served(typed: Etcd, scope: Scope) -> bool:
+    """True if a member is ready: only one that may serve is, and it answers with a quorum."""
+    live = scope.etcd
+    if live is None or live.metadata.deletion_timestamp is not None:
+        return False
+    return typed.status.ready_replicas > 0 and typed.status.observed_generation >= live.metadata.generation
 
 
 def _source_epoch(scope: Scope) -> int:

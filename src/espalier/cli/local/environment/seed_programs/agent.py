@@ -80,8 +80,7 @@ class Agents:
     def _agent(self, container: Container, command_line: CommandLine, store: str) -> AgentRun:
         if command_line.is_set("member-clients"):
             raise InvalidCommandLine(
-                "--member-clients: etcds with three members are not simulated; use real control planes "
-                "(--control-plane real)"
+                "--member-clients: etcds with three members are not simulated; only real control planes have them"
             )
         guard = PodGuard(container)
         etcd = Client(ContainerTransport(guard.inside, container.life), timeout=INSIDE_TIMEOUT, rng=container.random)

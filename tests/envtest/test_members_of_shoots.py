@@ -1,0 +1,59 @@
+"""A shoot that tolerates the failure of a node: its etcd has three real members, which move between seeds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import STATEFUL_SET
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, TECHNICAL_ID, Move
+from espalier.kube.client import PatchType
+from tests.support.gardens.real_shoots import QUICK, RealShoot, real_shoot
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.envtest
+TOLERANT: Tree = {"spec": {"controlPlane": {"highAvailability": {"failureTolerance": {"type": "node"}}}}}
+
+
+@pytest.mark.soak
+async def test_shoot_gets_three_members_and_moves(tmp_path: Path) -> None:
+    async with real_shoot(tmp_path) as shoot:
+        live = await shoot.scenario.shoot()
+        garden = shoot.garden.client
+        name, namespace = live.metadata.name, live.metadata.namespace
+        await garden.patch(Shoot.resource, name, namespace, patch=TOLERANT, type=PatchType.MERGE)
+        await eventually(lambda: has_members(shoot, "east"), within=200, told=shoot.logs)
+        assert await shoot.scenario.writer.changed() == []
+
+        good = await moved(shoot, "east", "west")
+        assert (good.lost, good.left) == (0, ())
+        assert await shoot.scenario.writer.changed() == []
+        await eventually(lambda: has_members(shoot, "west"), within=200, told=shoot.logs)
+
+        bad = await moved(shoot, "west", "east", destroy_source=True, give_up_source=True)
+        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.scenario.writer.period + 1
+        await eventually(lambda: has_members(shoot, "east"), within=200, told=shoot.logs)
+
+
+async def has_members(shoot: RealShoot, seed: str) -> bool:
+    """True if three members are ready."""
+    client = shoot.seed(seed).client
+    etcd = (await client.get(Etcd.resource, "etcd-main", TECHNICAL_ID)).decode(Etcd)
+    pods = (await client.get(STATEFUL_SET, "etcd-main", TECHNICAL_ID)).tree.get("status") or {}
+    return (etcd.spec.replicas, etcd.status.ready, pods.get("readyReplicas")) == (3, True, 3)
+
+
+async def moved(
+    shoot: RealShoot, source: str, destination: str, *, destroy_source: bool = False, give_up_source: bool = False
+) -> Move:
+    """Move it; two seeds never served at once."""
+    since = time.monotonic()
+    move = await shoot.scenario.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
+    await eventually(lambda: shoot.witnesses.count(destination, since) > 0)
+    shoot.witnesses.check(source, destination, since)
+    return move
