@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import time
 from pathlib import Path
 
@@ -38,6 +40,24 @@ async def test_set_moves_and_loses_nothing(tmp_path: Path) -> None:
         assert await moves.missing(destination.members[1]) == []
         async with destination.client() as client:
             assert 0 < await revision(client) < BUMP
+
+
+@pytest.mark.soak
+async def test_members_that_are_killed_while_they_join(tmp_path: Path) -> None:
+    """Between any two of their steps: the next attempt finds an entry without data, or data without a vote."""
+    rng = random.Random(41)
+    async with sets(tmp_path, ETCD) as moves:
+        source = moves.set()
+        await source.start()
+        first, *others = source.members
+        await first.serves()
+        for number in range(6):
+            await asyncio.sleep(rng.uniform(0.5, 4))
+            killed = others[number % 2]
+            await killed.agent.kill()
+            await killed.guard.kill()
+            await killed.start()
+        await source.serves()
 
 
 @pytest.mark.soak
