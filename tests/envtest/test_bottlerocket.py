@@ -8,11 +8,11 @@ import pytest
 import pytest_asyncio
 
 from espalier.api.meta import Tree
-from tests.envtest.fork_crds import widened
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.objects.rendered_manifests import objects
 from tests.support.providers import snow, vsphere
 from tests.support.providers.provider_crds import accepted_strictly, lacks, refusal, with_crds
+from tests.support.servers.fork_crds import widened
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

@@ -26,10 +26,10 @@ from espalier.kube.objects import Object
 from espalier.management.adoption.site import NAMESPACED_RELEASE
 from espalier.providers.kinds import KINDS
 from espalier.runtime.definitions import until_established
-from tests.envtest.fork_crds import widened
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.objects import eks_anywhere
 from tests.support.providers.provider_crds import FILES, with_crds
+from tests.support.servers.fork_crds import widened
 
 _AT_ONCE = 8
 _METADATA = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
