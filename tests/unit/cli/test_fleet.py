@@ -18,7 +18,9 @@ from espalier.api.resource import Key
 from espalier.cli.clusters import fleet, top
 from espalier.cli.clusters.fleet import Attention
 from espalier.clusterapi.contract import MachineCounts
+from espalier.clusters.observe.adoptions import Adoptions
 from espalier.kube.objects import Object, to_bytes
+from espalier.runtime.snapshot import Snapshot
 
 
 def condition(type_: str, status: str, reason: str = "Why", since: str = "2026-01-01T00:00:00Z") -> dict[str, str]:
@@ -109,6 +111,7 @@ def test_machines_are_counted_by_their_cluster() -> None:
             owner(MachineDeployment, 2, labels, replicas=2, readyReplicas=2, upToDateReplicas=2),
             owner(MachineDeployment, 9, {}, replicas=9),
         ],
+        Adoptions(Snapshot()),
     )
     assert counted == {Key("default", "garden"): MachineCounts(5, 5, 2)}
     assert top.machines_in_words(counted[Key("default", "garden")]) == "5/5 (2 old)"

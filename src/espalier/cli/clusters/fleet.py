@@ -21,6 +21,7 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import MachineCounts
 from espalier.clusters.design import names
+from espalier.clusters.observe.adoptions import Adoptions
 from espalier.kube.objects import Object
 
 
@@ -81,15 +82,19 @@ def summary(fleet: Sequence[Row]) -> str:
     return f"{counted(len(fleet), 'cluster')}: {', '.join(parts)}" if fleet else "no clusters"
 
 
-def machines_of(control_planes: Iterable[Object], deployments: Iterable[Object]) -> dict[Key, MachineCounts]:
-    """Machines by the Cluster for which they were made."""
-    owners: list[KubeadmControlPlane | MachineDeployment] = [
-        *(item.decode(KubeadmControlPlane) for item in control_planes),
-        *(item.decode(MachineDeployment) for item in deployments),
+def machines_of(
+    control_planes: Iterable[Object], deployments: Iterable[Object], adopted: Adoptions
+) -> dict[Key, MachineCounts]:
+    """Machines by the Cluster for which they were made, or that was taken over with them."""
+    owners: list[tuple[Key | None, KubeadmControlPlane | MachineDeployment]] = [
+        *(
+            (adopted.owner_of(KubeadmControlPlane.resource, item), item.decode(KubeadmControlPlane))
+            for item in control_planes
+        ),
+        *((adopted.owner_of(MachineDeployment.resource, item), item.decode(MachineDeployment)) for item in deployments),
     ]
     machines: dict[Key, MachineCounts] = {}
-    for owner in owners:
-        cluster = names.cluster_of(owner.metadata.labels)
+    for cluster, owner in owners:
         if cluster is not None:
             machines[cluster] = machines.get(cluster, MachineCounts()) + MachineCounts.of(owner)
     return machines

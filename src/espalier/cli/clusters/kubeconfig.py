@@ -15,8 +15,8 @@ from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.clusterapi import kubeconfig as kubeconfigs
 from espalier.clusters.act import kubeconfig_copies
-from espalier.clusters.design import names
 from espalier.clusters.design.render import authenticator
+from espalier.clusters.observe import adoptions
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
@@ -161,7 +161,7 @@ async def read(client: Client, key: Key) -> bytes:
     if content is not None:
         return content
     made, refused = await _get(client, capi.Cluster.resource, cluster.capi)
-    if made is not None and names.cluster_of(made.metadata.labels) == key:
+    if made is not None and (await adoptions.read(client)).owner_of(capi.Cluster.resource, made) == key:
         secret, refused = await _get(client, SECRET, source)
         content = kubeconfigs.content(secret) if secret is not None else None
     if content is not None:
@@ -184,7 +184,7 @@ async def read_for_aws(client: Client, key: Key) -> bytes:
     source = Key(cluster.capi.namespace, authenticator.kubeconfig_name(cluster.capi.name))
     secret, refused = await _get(client, SECRET, source)
     content = kubeconfigs.content(secret) if secret is not None else None
-    if secret is not None and content is not None and names.cluster_of(secret.metadata.labels) == key:
+    if secret is not None and content is not None and (await adoptions.read(client)).owner_of(SECRET, secret) == key:
         return content
     if refused is not None:
         advice = f"ask the owner of namespace {source.namespace} for a Role that allows getting this Secret"

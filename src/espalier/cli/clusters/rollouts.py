@@ -32,8 +32,9 @@ from espalier.cli.kit.progress import Progress
 from espalier.cli.kit.tables import Selection, watch_objects
 from espalier.clusterapi import contract, names
 from espalier.clusterapi.rollouts import is_before_rollout, outdated_machines
-from espalier.clusters.design.names import cluster_of, deployment_of_group
+from espalier.clusters.design.names import deployment_of_group
 from espalier.clusters.design.render_input import group_name
+from espalier.clusters.observe import adoptions
 from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
@@ -96,6 +97,7 @@ async def targets(client: Client, owner: Object, groups: Sequence[str], *, contr
     """The owners of machines that a command names, the control plane first. Raises `Usage` for an unknown group."""
     typed, identity = read_cluster(owner), ClusterIdentity.of(owner.key)
     namespace, labels = identity.capi.namespace, f"{names.CLUSTER}={identity.name}"
+    adopted = await adoptions.read(client)
     chosen: list[Target] = []
     if control_plane:
         configuration = typed.spec.control_plane_configuration
@@ -104,7 +106,7 @@ async def targets(client: Client, owner: Object, groups: Sequence[str], *, contr
         chosen += [
             Target(item, item.decode(KubeadmControlPlane), "", strategy is not None and strategy.type == _IN_PLACE)
             for item in listed.items
-            if cluster_of(item.metadata.labels) == owner.key
+            if adopted.owner_of(KubeadmControlPlane.resource, item) == owner.key
         ]
         if not chosen:
             raise Failure(
@@ -117,7 +119,7 @@ async def targets(client: Client, owner: Object, groups: Sequence[str], *, contr
         listed = await client.list(MachineDeployment.resource, namespace, labels=labels)
         of_group: dict[str, list[Target]] = {}
         for item in sorted(listed.items, key=lambda item: item.name):
-            if cluster_of(item.metadata.labels) == owner.key:
+            if adopted.owner_of(MachineDeployment.resource, item) == owner.key:
                 group = deployment_of_group(item.metadata, identity.name).removeprefix(f"{identity.name}-")
                 strategy_ = strategies.get(group)
                 in_place = strategy_ is not None and strategy_.type == _IN_PLACE

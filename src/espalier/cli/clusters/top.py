@@ -19,6 +19,7 @@ from espalier.cli.kit import connection, flags, formats, output
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.layout import Table
 from espalier.clusterapi.contract import MachineCounts
+from espalier.clusters.observe import adoptions
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import readable
@@ -91,7 +92,7 @@ async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
         deployments = await client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
     except (Forbidden, NotFound):
         return None
-    return fleet.machines_of(control_planes.items, deployments.items)
+    return fleet.machines_of(control_planes.items, deployments.items, await adoptions.read(client))
 
 
 def _cells(row: fleet.Row, now: datetime) -> tuple[str, str, str, str, str, str]:

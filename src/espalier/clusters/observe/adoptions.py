@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa import metadata_keys
@@ -10,9 +11,12 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import adoption, names
 from espalier.clusters.design.adoption import Adoption
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.cache import Caches
+from espalier.runtime.snapshot import Snapshot
 
 BY_CLAIM = "claim"
 
@@ -43,6 +47,21 @@ class Adoptions:
         """The Clusters to which an object of this name belongs by their records."""
         records = map(adoption.of_object, self.cache.by_index(BY_CLAIM, adoption.claim(resource, name)))
         return [record.key for record in records if record is not None]
+
+
+async def read(client: Client) -> Adoptions:
+    """The records of a management cluster as they are now, for a command; none for who may not read them."""
+    snapshot = Snapshot()
+    adoptions = Adoptions(snapshot)
+    snapshot.fill(await objects(client))
+    return adoptions
+
+
+async def objects(client: Client) -> list[Object]:
+    """The ConfigMaps with records; none for who may not read them."""
+    with suppress(Forbidden, NotFound):
+        return (await client.list(CONFIG_MAP, SYSTEM_NAMESPACE, labels=metadata_keys.ADOPTED_LABEL)).items
+    return []
 
 
 def cluster_of(object_: Object) -> Iterable[Key]:

@@ -30,7 +30,7 @@ from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.design import object_names
 from espalier.clusters.design.provider import Providers, bottlerocket_groups, infrastructures
 from espalier.clusters.effects.machines import Fleet
-from espalier.clusters.observe import git_ops, references
+from espalier.clusters.observe import adoptions, git_ops, references
 from espalier.clusters.observe.observe import ClusterObserver, written
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.observe.scope import is_self_managed
@@ -110,6 +110,9 @@ async def read(
     keys = set(asked or ()) | {object_.key for object_ in everything or () if namespace in (None, object_.namespace)}
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
+    adopted = await adoptions.objects(client)
+    if any(key.name in names for object_ in adopted for key in adoptions.cluster_of(object_)):
+        ours = ""  # their objects have no labels before the first change
     places = {key.namespace for key in keys}
     # What does not depend on the specs, at the same time.
     named, unnamed = await _management(client)
@@ -171,7 +174,7 @@ async def read(
     observed = (machine for machine in machines if _is_observed(machine))
     by_name = (object_ for part in rest for object_ in part)
     objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *made, *observed, *by_name]
-    objects += [*upgrades, *extension]
+    objects += [*upgrades, *extension, *adopted]
     there = {object_.name for object_ in objects if (object_.kind, object_.head.api_version) == _CAPI_CLUSTER}
     there |= {cluster.name for cluster in clusters if _manages_itself(cluster)}
     new = [] if only_judges else [name for name in names if name not in there][:_MANY]
