@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from espalier.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SERVICE, STATEFUL_SET
+from espalier.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import Observed
 from espalier.api.resource import Key, Resource
@@ -13,7 +13,7 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.settings import MEMBERS
 
-OWNED = (SERVICE, CONFIG_MAP, STATEFUL_SET)
+OWNED = (SERVICE, CONFIG_MAP, POD_DISRUPTION_BUDGET, STATEFUL_SET)
 """The kinds of an Etcd's objects."""
 LABELS = f"{names.NAME}=etcd"
 """Selects all observed objects: a seed has many others."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
+from espalier.api.core import CONFIG_MAP, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import images
 from espalier.api.gardener.etcd import Etcd
@@ -67,6 +67,8 @@ def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) ->
         objects.append(_config_map(etcd, files))
     if not is_copy(etcd):
         objects += [_client_service(etcd), _peer_service(etcd)]
+    if has_members(etcd):
+        objects.append(_disruption_budget(etcd))
     objects.append(_stateful_set(etcd, agent_command(etcd, timed=timing is not None), files))
     for rendered_object in objects:
         rendered_object.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
@@ -108,6 +110,12 @@ def _peer_service(etcd: Etcd) -> Rendered:
     port = {"name": "peer", "port": names.PEER_PORT, "targetPort": names.PEER_PORT, "protocol": "TCP"}
     spec = {"selector": selector(etcd), "clusterIP": "None", "publishNotReadyAddresses": True, "ports": [port]}
     return _object(etcd, SERVICE, names.peer_service(etcd.metadata.name), spec=spec)
+
+
+def _disruption_budget(etcd: Etcd) -> Rendered:
+    """Two of three members are the quorum."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector(etcd)}}
+    return _object(etcd, POD_DISRUPTION_BUDGET, etcd.metadata.name, spec=spec)
 
 
 def _config_map(etcd: Etcd, files: dict[str, str]) -> Rendered:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from espalier.api.core import PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE, STATEFUL_SET
+from espalier.api.core import PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SECRET, SERVICE, STATEFUL_SET
 from espalier.api.gardener import images, metadata_keys
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import Tree
@@ -169,6 +169,40 @@ def test_etcd_is_ready_when_its_agent_says_so() -> None:
         assert await here.has_arguments("--cluster=entry/etcd-main")
 
     tell(story)
+
+
+def test_etcd_grows_to_three_and_leaves_nothing() -> None:
+    async def story(here: Story) -> None:
+        here.agents.health = 200
+        await here.create()
+        await here.becomes(here.is_ready)
+        before = pod_of(here.seed, "etcd-main-0")
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "etcd-peer", "namespace": SHOOT}}
+        await here.client.create(SECRET, {**secret, "stringData": {"ca.crt": "x"}})
+        peers = {"peerUrlTls": {"serverTLSSecretRef": {"name": "etcd-peer"}}}
+        await here.change({"spec": {"replicas": 3, "etcd": peers}})
+        await until(lambda: pod_of(here.seed, "etcd-main-2"))
+        first = pod_of(here.seed, "etcd-main-0")
+        assert before is not None
+        assert first is not None
+        assert first["metadata"]["uid"] != before["metadata"]["uid"], "it got peers before the others came"
+        await here.becomes(here.is_ready)
+        assert await here.claims() == [f"etcd-main-etcd-main-{number}" for number in range(3)]
+        [budget] = (await here.client.list(POD_DISRUPTION_BUDGET, SHOOT)).items
+        await here.becomes(lambda: disruptions_allowed(here.client, budget.name))
+
+        await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        await here.becomes(here.is_gone)
+        assert await here.claims() == []
+        assert (await here.client.list(POD_DISRUPTION_BUDGET, SHOOT)).items == []
+
+    tell(story)
+
+
+async def disruptions_allowed(client: Client, budget: str) -> bool:
+    """True if one pod may be evicted now."""
+    status = (await client.get(POD_DISRUPTION_BUDGET, budget, SHOOT)).tree.get("status") or {}
+    return bool(status.get("disruptionsAllowed") == 1)
 
 
 @pytest.mark.demand("G49", "G50", "G60")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
+from espalier.api.core import CONFIG_MAP, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
@@ -194,8 +194,11 @@ def test_members_demand_certificates_of_each_other() -> None:
     assert {"name": "etcd-peer-tls", "mountPath": "/var/etcd/peer", "readOnly": True} in mounts
 
 
-def test_members_are_on_different_nodes() -> None:
+def test_members_are_apart_and_drained_one_by_one() -> None:
     apart = stateful_set(members())["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
     [required] = apart["requiredDuringSchedulingIgnoredDuringExecution"]
     assert required["topologyKey"] == "kubernetes.io/hostname"
+    [budget] = [object_.body for object_ in rendered(members(), OWNER) if object_.resource == POD_DISRUPTION_BUDGET]
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["selector"] == stateful_set(members())["spec"]["selector"]
     assert "affinity" not in stateful_set(etcd())["spec"]["template"]["spec"]
