@@ -1,7 +1,8 @@
 """`espalier garden`, `espalier gardenlet` and extensions are killed with -9 again and again while a shoot moves (T1).
 
 The garden is a real kube-apiserver, and so is the shoot's control plane. Sources work, are destroyed, or have no
-gardenlet while their etcd and kube-apiserver go on. ESPALIER_SOAK_MOVES says how many moves there are.
+gardenlet while their etcd and kube-apiserver go on. Where seeds have a kube-apiserver of their own, that is killed, or
+answers nobody for a while. ESPALIER_SOAK_MOVES says how many moves there are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from espalier.kube.errors import KubeError
 from espalier.shoots.control_plane.programs import API_SERVER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
 from espalier.shoots.secrets.names import PERSISTED
-from tests.support.gardens.garden_processes import ProcessGarden, process_garden
+from tests.support.gardens.garden_processes import ProcessGarden, ProcessSeed, process_garden
+from tests.support.gardens.kubernetes_process_seeds import KubernetesProcessSeed
 from tests.support.gardens.real_shoots import CUT, SEEDS, RealShoot
 from tests.support.histories.write_histories import WriteHistory
 from tests.support.waiting import eventually
@@ -36,6 +38,8 @@ KILLS = 5
 WORKS, DESTROYED, WITHOUT_GARDENLET = "works", "is destroyed", "has no gardenlet"
 SOURCES = (WORKS, DESTROYED, WITHOUT_GARDENLET, WORKS, WORKS)
 CONTAINERS = (("etcd-main", ETCD_CONTAINER), ("etcd-main", AGENT_CONTAINER), (API_SERVER, API_SERVER))
+SILENT_SECONDS = 12
+"""The longest time for which a seed's kube-apiserver answers nobody. Leases of extensions end before."""
 WINDOW = DELTA_PERIOD + CUT.validity
 """Seconds before its destruction whose writes a seed may not have stored."""
 
@@ -64,9 +68,21 @@ class Killer:
             kills -= len(chosen)
             if self.rng.random() < 1 / 3:
                 self._kill_container()
+            await self._harm_api_server()
             await asyncio.sleep(self.rng.uniform(0, 1))
             for name in chosen:
                 await self.garden.restart(name)
+
+    async def _harm_api_server(self) -> None:
+        """Kill the kube-apiserver of one of the seeds, or stop it for a while."""
+        seed = self.shoot.seed(self.rng.choice(SEEDS))
+        if not isinstance(seed, KubernetesProcessSeed):
+            return
+        if self.rng.random() < 2 / 3:
+            if seed.kill_api_server():
+                self.done[f"kube-apiserver of {seed.name}"] += 1
+        elif await seed.silence_api_server(self.rng.uniform(1, SILENT_SECONDS)):
+            self.done[f"silences of {seed.name}"] += 1
 
     def _kill_container(self) -> None:
         seed, (pod, container) = self.rng.choice(SEEDS), self.rng.choice(CONTAINERS)
@@ -74,9 +90,10 @@ class Killer:
             self.done[f"{container} in a seed"] += 1
 
 
+@pytest.mark.parametrize("new_seed", [ProcessSeed, KubernetesProcessSeed])
 @pytest.mark.parametrize("seed", [int(os.environ.get("ESPALIER_SOAK_SEED", "1"))])
-async def test_moves_end_whole_however_often_killed(tmp_path: Path, seed: int) -> None:
-    async with process_garden(tmp_path, CUT, SEEDS) as shoot:
+async def test_moves_end_whole_however_often_killed(tmp_path: Path, seed: int, new_seed: type[ProcessSeed]) -> None:
+    async with process_garden(tmp_path, CUT, SEEDS, new_seed=new_seed) as shoot:
         killer = Killer(shoot, random.Random(seed))
         history = WriteHistory(lambda name: shoot.garden.seeds[name].shoot(TECHNICAL_ID))
         owners, known_lost = [SEEDS[0]], set[str]()
@@ -100,6 +117,8 @@ async def test_moves_end_whole_however_often_killed(tmp_path: Path, seed: int) -
                 print(f"move {number}: {source} {what}, {seconds:.0f} s, {len(history.accepted)} accepted,", end=" ")
                 print(f"{history.refused} refused, {len(known_lost)} lost, kills {dict(killer.done)}", flush=True)
         assert sum(count for name, count in killer.done.items() if name in killer.garden.processes) >= KILLS * MOVES
+        harmed = sum(count for name, count in killer.done.items() if name.startswith(("kube-apiserver of", "silences")))
+        assert harmed >= (MOVES if new_seed is KubernetesProcessSeed else 0)
 
 
 async def moved(

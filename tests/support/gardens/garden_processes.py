@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +29,7 @@ from espalier.apiserver.http import HttpShell
 from espalier.cli.install import garden_manifests
 from espalier.cli.local.demo_garden import ReachedEndpoint
 from espalier.cli.local.environment.garden_objects import PROVIDER
-from espalier.cli.local.environment.gardens import Garden, SimulatedSeed
+from espalier.cli.local.environment.gardens import Garden, GardenSeed, SimulatedSeed
 from espalier.cli.local.environment.migration_scenario import TECHNICAL_ID, MigrationScenario, quick_settings
 from espalier.cli.local.environment.seed_processes.assembly import RealControlPlanes
 from espalier.cli.local.environment.seed_processes.buckets import FolderLink
@@ -73,8 +73,10 @@ class ProcessGarden(Garden):
         timing: Timing,
         *,
         is_gardener: bool = False,
+        new_seed: Callable[[Garden, str], GardenSeed] | None = None,
     ) -> None:
-        """`is_gardener`: its API server has Gardener's kinds already."""
+        """`is_gardener`: its API server has Gardener's kinds already. `new_seed` makes other seeds than
+        `ProcessSeed`."""
         self.is_gardener = is_gardener
         self._api = ApiServer(control_plane.authority, SystemClock())
         self._api.port = urlsplit(control_plane.url).port or 0
@@ -83,7 +85,8 @@ class ProcessGarden(Garden):
         self.folder = folder
         self.processes: dict[str, ChildProcess] = {}
         settings = quick_settings(timing=timing, nodes_timeout=2)
-        super().__init__(SystemClock(), random.SystemRandom(), settings, new_seed=ProcessSeed, control_planes=planes)
+        made = new_seed or ProcessSeed
+        super().__init__(SystemClock(), random.SystemRandom(), settings, new_seed=made, control_planes=planes)
         self.timing = folder / "timing.json"
         self.timing.write_bytes(msgspec.json.encode(timing))
 
@@ -193,7 +196,8 @@ class ProcessSeed(SimulatedSeed):
         endpoint = ReachedEndpoint(lambda: Reached(self.cluster.workload.server, [self.cluster.life]))
         self._shell = HttpShell(endpoint, serving=serving, client_ca=self._authority.certificate)
         self._forwarders: list[Forwarder] = []
-        self._kubeconfig = garden.folder / f"{name}.kubeconfig"
+        self.kubeconfig = garden.folder / f"{name}.kubeconfig"
+        """The file with the access that gardenlet and extensions have to the seed."""
         self._places: garden_program.Places | None = None
         self._cloud = extension_program.ServedCloud(self.call_cloud)
         self._cloud_port = 0
@@ -210,7 +214,7 @@ class ProcessSeed(SimulatedSeed):
                 user="gardenlet",
                 credentials=admin,
             )
-            self._kubeconfig.write_bytes(access.to_bytes())
+            self.kubeconfig.write_bytes(access.to_bytes())
             self._cloud_port = await self._cloud.start()
             assert isinstance(self.links.bucket, FolderLink)
             self._places = garden_program.Places(
@@ -223,15 +227,19 @@ class ProcessSeed(SimulatedSeed):
     def run_gardenlet(self) -> None:
         """See `GardenSeed`."""
         as_seed = self._processes.kubeconfig(USER.format(seed=self.name), SEEDS)
-        words = ("gardenlet", "--seed", self.name, "--kubeconfig", str(self._kubeconfig))
+        words = ("gardenlet", "--seed", self.name, "--kubeconfig", str(self.kubeconfig))
         flags = ("--garden-kubeconfig", str(as_seed), "--timing", str(self._processes.timing), "--dns-type", PROVIDER)
         self._processes.run_process(f"gardenlet {self.name}", *words, *flags, places=self._places)
 
     def run_extensions(self) -> None:
         """See `GardenSeed`."""
+        self.start_extensions(self.kubeconfig)
+
+    def start_extensions(self, kubeconfig: Path) -> None:
+        """Start its extensions with access to the seed."""
         assert self._places is not None
         timing = self._processes.settings.gardenlet.timing
-        places = extension_program.Places(str(self._kubeconfig), self._cloud_port, self._places.buckets, timing)
+        places = extension_program.Places(str(kubeconfig), self._cloud_port, self._places.buckets, timing)
         self._processes.run_extension_process(f"extensions {self.name}", places)
 
     async def close(self) -> None:
@@ -253,7 +261,12 @@ class ProcessSeed(SimulatedSeed):
 
 @asynccontextmanager
 async def process_garden(
-    folder: Path, timing: Timing, seeds: Sequence[str], *, is_gardener: bool = False
+    folder: Path,
+    timing: Timing,
+    seeds: Sequence[str],
+    *,
+    is_gardener: bool = False,
+    new_seed: Callable[[Garden, str], GardenSeed] | None = None,
 ) -> AsyncIterator[RealShoot]:
     """A garden of processes with a shoot on the first of the seeds; `is_gardener` with Gardener's API server and
     controllers. Skips the test where programs are not built."""
@@ -270,7 +283,7 @@ async def process_garden(
         else:
             control_plane = await stack.enter_async_context(real_control_plane(cluster, found))
         planes = await stack.enter_async_context(RealControlPlanes.with_programs(found))
-        garden = ProcessGarden(control_plane, planes, folder, timing, is_gardener=is_gardener)
+        garden = ProcessGarden(control_plane, planes, folder, timing, is_gardener=is_gardener, new_seed=new_seed)
         stack.push_async_callback(garden.stop)
         await garden.start(["dev"])
         for name in seeds:

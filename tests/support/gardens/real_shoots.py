@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import yaml
 
-from espalier.api.core import CONFIG_MAP, NAMESPACE, POD, SECRET, Secret
+from espalier.api.core import CONFIG_MAP, NAMESPACE, POD, SECRET, STATEFUL_SET, Secret
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.gardener.shoot import Shoot
@@ -192,8 +192,19 @@ class RealShoot:
         return self.garden.shoot(TECHNICAL_ID)
 
     def logs(self) -> str:
-        """The ends of what the containers in the seeds said."""
-        return "\n".join(
+        """The pods in the seeds, and the ends of what their containers said."""
+        return "\n".join([*self._pods(), *self._containers()])
+
+    def _pods(self) -> Iterator[str]:
+        for seed in SEEDS:
+            cluster = self.seed(seed).cluster
+            for resource in (POD, STATEFUL_SET) if cluster.is_up else ():
+                for one in cluster.workload.cache(resource).list():
+                    state = one.tree.get("status", {})
+                    yield f"{seed}: {one.kind} {one.name}, deleted {one.metadata.deletion_timestamp}: {state}"
+
+    def _containers(self) -> Iterator[str]:
+        yield from (
             f"--- {seed}: {container}\n" + "\n".join(line[:900] for line in lines[-8:])
             for seed in SEEDS
             for (_, container), lines in self.seed(seed).cluster.logs.items()

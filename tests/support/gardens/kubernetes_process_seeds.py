@@ -1,0 +1,82 @@
+"""Seeds whose API server is kube-apiserver, and whose gardenlet and extensions are processes: any of them is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from functools import partial
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.gardener import SEED_KINDS
+from espalier.cli.install import garden_manifests
+from espalier.cli.local.environment.gardens import Garden
+from espalier.kube.errors import KubeError
+from espalier.simulator.workloads import Workloads
+from tests.support.environments.control_plane import ControlPlane, find_assets
+from tests.support.gardens import manifests
+from tests.support.gardens.garden_processes import ProcessGarden, ProcessSeed
+from tests.support.gardens.kubernetes_seeds import KubernetesWorkloads
+from tests.support.waiting import eventually
+
+API_SERVER = "kube-apiserver"
+
+
+class KubernetesProcessSeed(ProcessSeed):
+    """See the module."""
+
+    def __init__(self, garden: Garden, name: str) -> None:
+        assert isinstance(garden, ProcessGarden)
+        binaries = find_assets()
+        assert binaries is not None, "`process_garden` skips the test without them"
+        self._workloads = KubernetesWorkloads(garden.folder / "seeds", binaries, garden.clock, garden.random)
+        super().__init__(garden, name)
+        self._extensions_kubeconfig = garden.folder / f"extensions-in-{name}.kubeconfig"
+
+    def workloads(self) -> Workloads:
+        """See `SimulatedSeed`."""
+        return self._workloads
+
+    @property
+    def control_plane(self) -> ControlPlane:
+        """Its control plane, while the seed has power."""
+        return self._workloads.servers[self.cluster.key].control_plane
+
+    async def install(self) -> None:
+        """See `GardenSeed`: by the manifests. Its gardenlet has no other rights, its extensions have all."""
+        account = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{garden_manifests.GARDENLET}"
+        plane = self.control_plane
+        self.kubeconfig.write_bytes(plane.kubeconfig_of(account, self.clock, ("system:serviceaccounts",)).to_bytes())
+        self._extensions_kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
+        await manifests.apply(self.client, garden_manifests.of_seed())
+        for kind in SEED_KINDS:
+            await eventually(partial(self.client.list, kind.resource), despite=KubeError, every=0.2)
+
+    def run_extensions(self) -> None:
+        """See `GardenSeed`."""
+        self.start_extensions(self._extensions_kubeconfig)
+
+    def kill_api_server(self) -> bool:
+        """Kill its kube-apiserver with -9, which is started again; False if it does not run."""
+        return self._signal(signal.SIGKILL)
+
+    async def silence_api_server(self, seconds: float) -> bool:
+        """Let its kube-apiserver answer nobody for some seconds; False if it does not run."""
+        if not self._signal(signal.SIGSTOP):
+            return False
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._signal(signal.SIGCONT)
+        return True
+
+    def _signal(self, number: signal.Signals) -> bool:
+        if not self.cluster.is_up:
+            return False
+        pid = next(one.pid for one in self.control_plane.supervisor.reports if one.name == API_SERVER)
+        with suppress(ProcessLookupError):
+            if pid is not None:
+                os.kill(pid, number)
+                return True
+        return False
