@@ -46,7 +46,7 @@ async def test_single_member_and_copy_to_prefix_are_allowed(
 @pytest.mark.parametrize(
     ("replicas", "backup", "message"),
     [
-        (3, {"store": STORE}, r"spec.replicas: .*an etcd has one member.*found 3; allowed: 0 or 1"),
+        (2, {"store": STORE}, r"spec.replicas: .*an etcd has one member.*found 2; allowed: 0, 1 or 3"),
         (1, {"sourceStore": SOURCE}, r"spec.backup.store: .*needs spec.backup.store, the destination"),
         (
             1,

@@ -411,7 +411,7 @@ def test_an_edited_network_rolls_no_machine(moment: str) -> None:
             reported = await provider_status(world, "a")
             if moment != "settled":
                 await world.move("b")
-                await asyncio.sleep({"moving": 0.6, "restoring": 4.5, "restored": 8.0}[moment])
+                await asyncio.sleep({"moving": 0.3, "restoring": 4.5, "restored": 8.0}[moment])
             assert await applied(world, edit)
             await asyncio.sleep(120)
             await world.healthy(seed, seconds=600)

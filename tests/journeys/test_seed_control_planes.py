@@ -108,8 +108,8 @@ def test_control_plane_moves_with_all_written_data() -> None:
 
         await source.scale(API_SERVER, 0)
         with pytest.raises(CallRefused, match="epoch: found 7, allowed is 1"):
-            await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(7)))
-        await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(1)))
+            await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(epoch=7)))
+        await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(epoch=1)))
 
         async def handed_over() -> bool:
             answer = await source.call(SHOOT, "copyop/status", b"")

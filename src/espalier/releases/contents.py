@@ -25,7 +25,7 @@ _BY_TAG = "registry/name:tag"
 _ONLY_BY_TAG = ("haproxy.image",)
 """Images that Cluster API's objects name by repository and tag, without a digest."""
 _NO_IMAGE = ("", "<placeholder>")
-"""No image: the latter in Bundles of EKS Anywhere for a provider that it no longer builds (CloudStack, v0.26.0)."""
+"""No image: the latter in Bundles of EKS Anywhere for a provider that it no longer builds, as in v0.26.0."""
 
 
 class UnknownKubernetesVersion(LookupError):

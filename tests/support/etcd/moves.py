@@ -257,7 +257,7 @@ class Moves:
         """Act as the gardenlet of a source: stop the API server (here: nobody), call copyop/initiate until `Ready`."""
         assert source.run is not None
         while True:
-            answer = await source.run.initiate(InitiateCopyOperation(source.epoch))
+            answer = await source.run.initiate(InitiateCopyOperation(epoch=source.epoch))
             if answer.copy_operation is not None and answer.copy_operation.status != "Initial":
                 return
             await asyncio.sleep(1)

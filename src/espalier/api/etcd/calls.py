@@ -12,8 +12,11 @@ OWN = "own"
 """The parameter of `backup/status` with which an agent asks that of another member, which then asks no further one."""
 
 
-class InitiateCopyOperation(msgspec.Struct, frozen=True, rename="camel"):
-    """The body of `copyop/initiate`. An agent of another epoch rejects it: it belongs to another migration."""
+class InitiateCopyOperation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The body of `copyop/initiate`. An agent of another epoch rejects it: it belongs to another migration.
+
+    Fields are given by name: two of them are seconds.
+    """
 
     epoch: Epoch
     """The epoch to end."""

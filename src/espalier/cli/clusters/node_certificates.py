@@ -176,7 +176,7 @@ def _progress(upgrades: Iterable[NodeUpgrade]) -> str:
     ready = [conditions.get(each.status.conditions, "Ready") for each in listed if not each.is_completed]
     working = [each.message for each in ready if each is not None and each.message and each.reason not in _WAITING]
     text = f"certificates of {done} of {counted(len(listed), 'node')} are renewed"
-    return "; ".join([text, *working[:1]])
+    return f"{text}; {working[0]}" if working else text
 
 
 _WAITING = ("ControlPlaneTaken", "CacheNotSynced")

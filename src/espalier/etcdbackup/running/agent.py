@@ -287,7 +287,9 @@ class AgentRun:
                 continue
             ended, now = state.api_servers_ended, self._clock.monotonic()
             ended_for = 0.0 if ended is None else max(0.0, now - ended)
-            call = InitiateCopyOperation(self._settings.epoch, ended is not None, ended_for)
+            call = InitiateCopyOperation(
+                epoch=self._settings.epoch, api_servers_ended=ended is not None, api_servers_ended_for=ended_for
+            )
             try:
                 answer = await peers.ask(name, call)
             except (OSError, ValueError, TimeoutError) as error:

@@ -213,7 +213,7 @@ def test_api_server_ends_before_the_source_is_ready() -> None:
         assert not lost, "the proxy is open all the time"
         run = source.run
         assert run is not None
-        await run.initiate(InitiateCopyOperation(1))
+        await run.initiate(InitiateCopyOperation(epoch=1))
         await moves.until(lambda: bool(lost) or status(source) is Status.READY)
         assert lost, "its watches have ended, and nobody is answered from its memory"
         await store.close()
@@ -234,7 +234,7 @@ def test_source_without_api_servers_is_ready_at_once(ended: bool, seconds: float
         run = source.run
         assert run is not None
         began = moves.clock.monotonic()
-        answer = await run.initiate(InitiateCopyOperation(1, api_servers_ended=ended, wait_seconds=seconds))
+        answer = await run.initiate(InitiateCopyOperation(epoch=1, api_servers_ended=ended, wait_seconds=seconds))
         assert answer.copy_operation is not None
         assert answer.copy_operation.status is Status.READY
         assert moves.clock.monotonic() - began < seconds, "the answer came when it was so"
@@ -250,7 +250,7 @@ def test_connected_client_is_always_waited_for() -> None:
         assert run is not None
         began = moves.clock.monotonic()
         while status(source) is not Status.READY:
-            await run.initiate(InitiateCopyOperation(1, api_servers_ended=True, wait_seconds=1))
+            await run.initiate(InitiateCopyOperation(epoch=1, api_servers_ended=True, wait_seconds=1))
         assert moves.clock.monotonic() - began > moves.timing.serving_grace - 0.1
 
     moving(story)

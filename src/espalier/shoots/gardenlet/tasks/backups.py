@@ -389,7 +389,8 @@ def hand_over_etcd(ctx: ShootContext) -> Verdict:
         if not tools.handovers.is_valid(key, handover):
             tools.handovers.keep(key, handover, tools.config.timing.copy_timeout)
         ended = control_plane.api_servers_ended(ctx)
-        request = InitiateCopyOperation(epoch, ended, min(tools.config.agent_poll, LONGEST_HOLD))
+        wait = min(tools.config.agent_poll, LONGEST_HOLD)
+        request = InitiateCopyOperation(epoch=epoch, api_servers_ended=ended, wait_seconds=wait)
         body = msgspec.json.encode(request)
         try:
             began = tools.clock.monotonic()
