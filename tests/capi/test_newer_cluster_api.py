@@ -39,6 +39,8 @@ ITS_OWN = {
 }
 """Kind, writer and subresource of what Cluster API 1.14 writes to settled clusters: it reports `status.versions`, and
 that Machines whose kubelets are named by their builds are not up to date."""
+APPLIED_AGAIN = {("KubeadmConfig", "capi-kubeadmcontrolplane-metadata", "")}
+"""What it may write besides, with the same labels: only the time of the entry in `managedFields` changes."""
 
 DEFINITIONS = [f"{kind.plural}.{kind.group}" for kind in KINDS]
 State = dict[tuple[str, str], Object]
@@ -107,7 +109,7 @@ async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path, clusters: i
     assert generations == set()
     assert ours == []
     written_since = {(name[0], *writer) for name, found in after.items() for writer in writers(before[name], found)}
-    assert written_since == ITS_OWN
+    assert written_since - APPLIED_AGAIN == ITS_OWN
     machines = sum(kind == Machine.resource.kind for kind, _ in after)
     assert machines >= 2 * clusters
     print(f"{clusters} clusters with {machines} machines: none was replaced, we wrote {len(ours)} times")

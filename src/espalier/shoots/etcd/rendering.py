@@ -124,20 +124,22 @@ def _config_map(etcd: Etcd, files: dict[str, str]) -> Rendered:
 
 def _configuration(etcd: Etcd) -> str:
     """etcd's configuration file; for three members, what they have in common."""
-    settings = {
+    common = {
         "data-dir": names.DATA_DIRECTORY,
         "quota-backend-bytes": etcd.spec.etcd.quota or DEFAULT_QUOTA,
         "listen-client-urls": f"unix://{names.CLIENT_SOCKET}",
-        "auto-compaction-mode": "periodic",
-        "auto-compaction-retention": "30m",
     }
+    compaction = {"auto-compaction-mode": "periodic", "auto-compaction-retention": "30m"}
+    settings: dict[str, object] = {}
     if has_members(etcd):
-        settings["listen-peer-urls"] = f"https://0.0.0.0:{names.PEER_PORT}"
-    else:
-        settings |= {
+        settings = {**common, "listen-peer-urls": f"https://0.0.0.0:{names.PEER_PORT}", **compaction}
+    else:  # in the order of earlier gardenlets: a changed file ends etcd
+        settings = {
             "name": names.member(etcd.metadata.name, 0),
+            **common,
             "listen-peer-urls": f"unix://{names.PEER_SOCKET}",  # a single member has no peers
             "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
+            **compaction,
             **ELECTION,
         }
     text = "".join(f"{name}: {value}\n" for name, value in settings.items())
