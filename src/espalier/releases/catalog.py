@@ -266,9 +266,9 @@ def _moment(text: str) -> str | None:
     try:
         if go_time is not None:
             moment = datetime.fromisoformat(f"{go_time[1]}T{go_time[2]}{go_time[4]}").astimezone(UTC)
-            return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+            return f"{moment:%Y-%m-%dT%H:%M:%S}Z" if moment.year >= 1000 else None  # earlier years are not padded
         return text if "T" in text and datetime.fromisoformat(text).tzinfo is not None else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -228,6 +228,12 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "2026-06-31",
         ),
         (
+            "releases.yaml",
+            "'2026-06-19T00:00:00Z'",
+            "0001-01-01 00:00:00 +0100 CET",
+            "spec.releases[1].date: not a date with time and zone; found 0001-01-01",
+        ),
+        (
             "eks-distro/kubernetes-1-36-eks-1.yaml",
             "etcd-io/etcd:v3.6.8-eks-1-36-1",
             "etcd-io/etcd",
