@@ -40,7 +40,7 @@ ITS_OWN = {
 """Kind, writer and subresource of what Cluster API 1.14 writes to settled clusters: it reports `status.versions`, and
 that Machines whose kubelets are named by their builds are not up to date."""
 APPLIED_AGAIN = {("KubeadmConfig", "capi-kubeadmcontrolplane-metadata", "")}
-"""What it may write besides, with the same labels: only the time of the entry in `managedFields` changes."""
+"""Further possible writes, with the same labels: only the time of the entry in `managedFields` changes."""
 
 DEFINITIONS = [f"{kind.plural}.{kind.group}" for kind in KINDS]
 State = dict[tuple[str, str], Object]
