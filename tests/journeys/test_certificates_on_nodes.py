@@ -18,7 +18,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.cli.clusters import node_certificates, rollouts
 from espalier.cli.clusters.rollouts import Target
-from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.progress import Progress
 from espalier.clusterapi.names import CERTIFICATES_EXPIRY
 from espalier.clusters.report.certificates import expiries
@@ -43,12 +43,12 @@ async def target(env: ManagedEnvironment) -> Target:
     return control_plane
 
 
-async def renew(env: ManagedEnvironment) -> str:
+async def renew(env: ManagedEnvironment, timeout: float = LONG) -> str:
     """The output of the command."""
     out = Console(file=io.StringIO(), width=300)
     control_plane = await target(env)
     await node_certificates.check(env.client, control_plane)
-    await node_certificates.renew(env.client, control_plane, timeout=LONG, progress=Progress(out))
+    await node_certificates.renew(env.client, control_plane, timeout=timeout, progress=Progress(out))
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 
@@ -129,6 +129,20 @@ def test_next_command_waits_for_an_unfinished_renewal() -> None:
         assert len(upgraders.ran) == 3
 
     journey(story, control_planes=3)
+
+
+def test_former_renewal_that_stays_ends_the_command() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        (machine,) = await machines(env, control_plane=True)
+        former = node_certificates._upgrade(machine, f"{machine.name}-certificates")
+        former["spec"]["machine"]["uid"] = "of-a-machine-that-is-gone"
+        former["metadata"]["finalizers"] = ["example.com/nobody-removes-it"]
+        await env.client.create(NodeUpgrade.resource, former)
+        with pytest.raises(Overdue, match="renew certificates"):
+            await asyncio.wait_for(renew(env, timeout=60), 600)
+        assert upgraders.ran == []
+
+    journey(story)
 
 
 def test_failed_node_stops_the_renewal_until_retried() -> None:

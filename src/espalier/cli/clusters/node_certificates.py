@@ -54,13 +54,14 @@ async def renew(client: Client, target: Target, *, timeout: float, progress: Pro
     """
     machines = await _machines(client, target)
     before = expiries(machines)
-    wanted = [await _requested(client, machine) for machine in machines]
-    done = f"{counted(len(wanted), 'node')} renewed"
-    sentence = f"waiting for the manager to renew certificates on {counted(len(wanted), 'node')}"
+    done = f"{counted(len(machines), 'node')} renewed"
+    sentence = f"waiting for the manager to renew certificates on {counted(len(machines), 'node')}"
     progress.wait(sentence)
     selection = Selection(NodeUpgrade.resource, SYSTEM_NAMESPACE, labels=_of_cluster(target))
     try:
         async with asyncio.timeout(timeout), aclosing(watch_objects(client, selection)) as states:
+            # A former NodeUpgrade is gone once the manager has removed its finalizer: not while none runs.
+            wanted = [await _requested(client, machine) for machine in machines]
             async for _ in states:
                 present = await _present(client, selection, wanted)
                 if all(upgrade.is_completed for upgrade in present.values()):
