@@ -25,6 +25,9 @@ READY: Annotated[
     str, ConditionProse((reasons.ETCD,), "True: etcd serves, or all backups are copied where the Etcd only copies.")
 ] = "Ready"
 
+MEMBERS = 3
+"""The number of members of an etcd that survives the loss of one."""
+
 
 class Store(Part):
     """A container of an object store, and the part of it that has the etcd's backups."""
@@ -107,11 +110,11 @@ class EtcdSpec(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.replicas in [0, 1, 3]",
+            f"self.replicas in [0, 1, {MEMBERS}]",
             "an etcd has one member or three, or none while it is stopped",
             ".replicas",
             found="self.replicas",
-            allowed="0, 1 or 3",
+            allowed=f"0, 1 or {MEMBERS}",
         ),
     )
 

@@ -42,6 +42,7 @@ JOIN_TIMEOUT = 15.0
 """Timeout in seconds of a request to the other members. A removal or addition is committed by all of them."""
 ASK_TIMEOUT = 2.0
 """Timeout in seconds of a call to another member's agent."""
+_NO_QUORUM = "It goes on once two members serve; if two have lost their data, see docs/etcd-backup.md (Three members)"
 LARGEST_ANSWER = 64 * 1024
 """The largest answer of an agent that is read, in bytes."""
 
@@ -116,7 +117,7 @@ class Members:
                 present = await etcd.members()
                 revision = await newest_revision(etcd)
             except EtcdError as error:
-                raise NotStarted(f"{own.name} can't join the other members yet: {error}") from None
+                raise NotStarted(f"{own.name} can't join the other members yet: {error}. {_NO_QUORUM}") from None
         self._write("existing", [f"{self._name(member)}={url}" for member in present for url in member.peer_urls])
         log.info("joining as a learner", name=own.name, id=f"{added.id:x}", members=len(present))
         return revision

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from espalier.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
-from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.etcd import MEMBERS, Etcd
 from espalier.api.meta import Observed
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.shoots.etcd import names
-from espalier.shoots.etcd.settings import MEMBERS
 
 OWNED = (SERVICE, CONFIG_MAP, POD_DISRUPTION_BUDGET, STATEFUL_SET)
 """The kinds of an Etcd's objects."""

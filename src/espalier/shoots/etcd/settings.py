@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.etcd import Backup, Etcd, Store
+from espalier.api.gardener.etcd import MEMBERS, Backup, Etcd, Store
 from espalier.shoots.etcd import names
 
 _SCHEMES = {
@@ -21,9 +21,6 @@ _SCHEMES = {
 _VARIABLES = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}
 _POLICIES = {"Exponential": "exponential", "LimitBased": "limit-based"}
 _SCHEME = re.compile(r"[a-z][a-z0-9]{0,62}", re.ASCII)
-
-MEMBERS = 3
-"""The number of members of an etcd that survives the loss of one."""
 
 
 class InvalidEtcd(ValueError):

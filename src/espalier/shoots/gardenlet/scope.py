@@ -12,7 +12,7 @@ from espalier.api import json_trees
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.etcd import MEMBERS, Etcd
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed
@@ -24,9 +24,6 @@ from espalier.shoots.secrets.persisted import Data
 
 _MARKED = 3
 """The objects of a seed that are annotated with their epoch, besides extension resources."""
-
-
-HIGHLY_AVAILABLE_MEMBERS = 3
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,7 @@ class Scope:
     def etcd_members(self) -> int:
         """The number of members of the shoot's etcd while it runs."""
         control_plane = self.shoot.spec.control_plane
-        return 1 if control_plane is None or control_plane.high_availability is None else HIGHLY_AVAILABLE_MEMBERS
+        return 1 if control_plane is None or control_plane.high_availability is None else MEMBERS
 
     def has_pods(self, program: str) -> bool:
         """True if this program of the control plane has a pod, terminating or not."""

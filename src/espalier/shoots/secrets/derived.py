@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature
 
+from espalier.api.gardener.etcd import MEMBERS
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
@@ -62,7 +63,7 @@ def _controller(name: str) -> _Certificate:
 CERTIFICATES: Mapping[str, _Certificate] = {
     names.ETCD_SERVER: _Certificate(names.CA_ETCD, _server("etcd-server", "etcd-main", "etcd-main-agent")),
     names.ETCD_PEER: _Certificate(
-        names.CA_ETCD_PEER, _peer("etcd-peer", *(f"etcd-main-{member}.etcd-main-peer" for member in range(3)))
+        names.CA_ETCD_PEER, _peer("etcd-peer", *(f"etcd-main-{member}.etcd-main-peer" for member in range(MEMBERS)))
     ),
     names.ETCD_CLIENT: _Certificate(names.CA_ETCD, _client("etcd-client")),
     names.KUBELET_CLIENT: _Certificate(names.CA_KUBELET, _client("kube-apiserver", "system:masters")),
