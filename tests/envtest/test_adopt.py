@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +18,6 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
@@ -34,18 +30,18 @@ from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.simulator.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane, find_assets, why_no_assets
-from tests.support.environments.of_eks_anywhere import adopter, of_every_provider, undoing
-from tests.support.environments.real_api_server import OnRealApiServer, managed_on
+from tests.support.environments.of_eks_anywhere import adopter, grows, of_every_provider, undoing
+from tests.support.environments.real_api_server import managed_on
 from tests.support.environments.real_eks_anywhere import LOADED, load
 from tests.support.environments.stores import CopiedStores, copied
 from tests.support.environments.tenants_of_every_provider import key_of, settled
+from tests.support.killed_commands import printed
 from tests.support.objects import eks_anywhere
 from tests.support.providers.every_provider import KINDS
 from tests.support.servers.dying import Dying
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
-PROGRAM = (sys.executable, "-m", "espalier.cli")
 KEYS = [key_of(kind) for kind in KINDS]
 OF_SITE = (
     CUSTOM_RESOURCE_DEFINITION,
@@ -97,29 +93,8 @@ class Site:
         pytest.fail(f"it never ends: {told}")
 
     async def _run(self, command: Sequence[str], killed_after: int) -> tuple[int, list[str]]:
-        process = await asyncio.create_subprocess_exec(
-            *PROGRAM,
-            "adopt",
-            *command,
-            "--kubeconfig",
-            str(self.plane.kubeconfig),
-            env={**os.environ, "HOME": str(self.plane.folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        lines: list[str] = []
-        try:
-            assert process.stdout is not None
-            while line := await process.stdout.readline():
-                lines.append(line.decode().rstrip())
-                if len(lines) == killed_after:
-                    process.kill()
-                    break
-        finally:
-            if process.returncode is None and not lines:
-                process.kill()
-            code = await process.wait()
-        return code, lines
+        ways = ("--kubeconfig", str(self.plane.kubeconfig))
+        return await printed("adopt", *command, *ways, home=self.plane.folder, killed_after=killed_after)
 
 
 @pytest.fixture(scope="module")
@@ -230,16 +205,3 @@ async def test_adopted_clusters_scale_and_replace_nothing(site: Site) -> None:
             assert written <= {"clusters", "configmaps", "secrets"}
             assert await of_cluster_api(client) == untouched
             await asyncio.gather(*(grows(env, key) for key in KEYS))
-
-
-async def grows(env: OnRealApiServer, key: Key) -> None:
-    cluster = env.clusters.get(key)
-    assert cluster is not None
-    before = await env.machine_names(key.name)
-    groups = [dict(group) for group in cluster.tree["spec"]["workerNodeGroupConfigurations"]]
-    groups[0]["count"] += 1
-    await env.change(key, workerNodeGroupConfigurations=groups)
-    await env.until_ready(key)
-    after = await env.machine_names(key.name)
-    assert all(before[name] <= after[name] for name in before), key
-    assert sum(map(len, after.values())) == sum(map(len, before.values())) + 1, key

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,13 +25,13 @@ from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import GARDEN
 from tests.support.environments.real_api_server import CALM, OnRealApiServer, managed_on
 from tests.support.environments.two_management_clusters import back_up, mover, objects, restoring
+from tests.support.killed_commands import printed
 from tests.support.servers.clusterctl import move_away, node_versions
 from tests.support.servers.dying import Dying
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 CAPI_KEY = Key(SYSTEM_NAMESPACE, GARDEN.name)
-PROGRAM = (sys.executable, "-m", "espalier.cli")
 
 
 @dataclass
@@ -232,24 +229,4 @@ async def test_the_killed_command_goes_on(ends: Ends) -> None:
 
 async def command(ends: Ends, killed_after: int) -> tuple[int, list[str]]:
     ways = ("--kubeconfig", str(ends.source.plane.kubeconfig), "--to-kubeconfig", str(ends.target.plane.kubeconfig))
-    process = await asyncio.create_subprocess_exec(
-        *PROGRAM,
-        "move",
-        *ways,
-        env={**os.environ, "HOME": str(ends.source.plane.folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    lines: list[str] = []
-    try:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
-            lines.append(line.decode().rstrip())
-            if len(lines) == killed_after:
-                process.kill()
-                break
-    finally:
-        if process.returncode is None and (len(lines) == killed_after or not lines):
-            process.kill()
-        code = await process.wait()
-    return code, lines
+    return await printed("move", *ways, home=ends.source.plane.folder, killed_after=killed_after)

@@ -6,16 +6,15 @@ import asyncio
 
 import pytest
 
-from espalier.api.resource import Key
 from espalier.apiserver.storage.store import Change
 from espalier.kube.client import Client
 from espalier.management.adoption.plan import Outcome, State, plan
 from espalier.management.adoption.site import read
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import CALM, managed_environment
 from tests.support.environments.manager_upgrades import is_content
-from tests.support.environments.of_eks_anywhere import adopter, of_every_provider
+from tests.support.environments.of_eks_anywhere import adopter, grows, of_every_provider
 from tests.support.environments.stores import CopiedStores, copied
 from tests.support.environments.tenants_of_every_provider import key_of, settled
 from tests.support.histories.tenant_stories import ALICE, BOB
@@ -52,16 +51,3 @@ def test_adopted_clusters_of_all_providers_scale() -> None:
             await asyncio.gather(*(grows(env, key_of(kind)) for kind in KINDS))
 
     run(main, epoch=settled().at, seed=1)
-
-
-async def grows(env: ManagedEnvironment, key: Key) -> None:
-    cluster = env.clusters.get(key)
-    assert cluster is not None
-    before = await env.machine_names(key.name)
-    groups = [dict(group) for group in cluster.tree["spec"]["workerNodeGroupConfigurations"]]
-    groups[0]["count"] += 1
-    await env.change(key, workerNodeGroupConfigurations=groups)
-    await env.until_ready(key)
-    after = await env.machine_names(key.name)
-    assert all(before[name] <= after[name] for name in before), key
-    assert sum(map(len, after.values())) == sum(map(len, before.values())) + 1, key

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import cache
 
+from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import Change, MemoryStore
 from espalier.kube.client import Client
@@ -17,6 +18,7 @@ from espalier.management.adoption.undo import Undoing
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
+from tests.support.environments.managed_clusters import AccountedClusters
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
 from tests.support.environments.manager_upgrades import is_content
 from tests.support.environments.stores import CopiedStores, copied
@@ -118,3 +120,17 @@ async def adopted(client: Client) -> None:
 
 async def nothing(_of: Client | ManagedEnvironment) -> None:
     pass
+
+
+async def grows(env: AccountedClusters, key: Key) -> None:
+    """A cluster gets one more worker; no machine is replaced."""
+    cluster = env.clusters.get(key)
+    assert cluster is not None
+    before = await env.machine_names(key.name)
+    groups = [dict(group) for group in cluster.tree["spec"]["workerNodeGroupConfigurations"]]
+    groups[0]["count"] += 1
+    await env.change(key, workerNodeGroupConfigurations=groups)
+    await env.until_ready(key)
+    after = await env.machine_names(key.name)
+    assert all(before[name] <= after[name] for name in before), key
+    assert sum(map(len, after.values())) == sum(map(len, before.values())) + 1, key
