@@ -52,15 +52,18 @@ class Settled:
         return copied(self.store), CopiedStores(self.stores)
 
 
-@cache
 def settled(*kinds: str, since: datetime = EPOCH) -> Settled:
     """With her clusters of these providers, by default of all; made once, on a simulated clock that starts then."""
+    return _settled(kinds or tuple(KINDS), since)
 
+
+@cache
+def _settled(kinds: tuple[str, ...], since: datetime) -> Settled:
     async def main(simulation: Simulation) -> Settled:
         store, stores = MemoryStore(), MemoryStores()
         tenants = (ALICE, BOB)
         async with managed_environment(simulation.clock, store=store, stores=stores, copies_to=tenants) as env:
-            await make_all(env, kinds or KINDS)
+            await make_all(env, kinds)
             found = await machines(env.client)
         return Settled(store, stores, found, simulation.clock.now())
 
