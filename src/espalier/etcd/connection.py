@@ -65,7 +65,8 @@ class Connection:
 
     The member that answered last is called first. When it fails, all are connected to, and the first one that is ready
     is called from then on; one that failed a moment ago only if there is no other. A repeatable call leaves half of its
-    time for another member. Raises `ValueError` for an invalid endpoint.
+    time for another member. Any call that a member certainly did not execute, because it is a learner, goes to another.
+    Raises `ValueError` for an invalid endpoint.
     """
 
     def __init__(self, endpoints: Sequence[str], tls: TlsFiles | None = None, rng: random.Random | None = None) -> None:
@@ -97,7 +98,8 @@ class Connection:
                 raise
             except Unavailable as failure:
                 self._demote(member)
-                if not repeatable or loop.time() + pause >= deadline:
+                may_be_repeated = repeatable or not failure.sent
+                if not may_be_repeated or loop.time() + pause >= deadline:
                     raise
                 log.debug(
                     "retrying an etcd request", method=method.name, endpoint=member.endpoint.url, error=str(failure)

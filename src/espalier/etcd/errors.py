@@ -2,6 +2,7 @@
 
 EtcdError
 ├── Unavailable          no member answered in time, or the one that did has no leader
+│   ├── Learner          the member that was called does not vote yet
 │   └── Closed           the client, or the watch, was closed on this side
 ├── Compacted            the revision asked for is gone
 ├── FutureRevision       the revision asked for is not there yet
@@ -48,6 +49,16 @@ class Unavailable(EtcdError):
         super().__init__(message)
         self.sent = sent
         """False if the request certainly had no effect; otherwise a write may have been applied, or may still be."""
+
+
+class Learner(Unavailable):
+    """The member is a learner: it executes nothing but reads of its own data, until it is promoted. Another member
+    may execute the request; its code differs between versions of etcd, its text does not."""
+
+    code = Code.FAILED_PRECONDITION
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=False)
 
 
 class Closed(Unavailable):
@@ -135,6 +146,7 @@ _BY_TEXT: dict[str, type[EtcdError]] = {
     "etcdserver: requested lease not found": LeaseNotFound,
     "etcdserver: lease already exists": LeaseExists,
     "etcdserver: user name is empty": Denied,
+    "etcdserver: rpc not supported for learner": Learner,
 }
 _BY_CODE: dict[Code, type[EtcdError]] = {
     Code.UNAVAILABLE: Unavailable,

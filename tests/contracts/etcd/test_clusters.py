@@ -184,6 +184,10 @@ async def test_lost_member_joins_again_as_learner(members: list[RealEtcd], clien
         }
         starting = asyncio.ensure_future(lost.start())
         try:
+            async with lost.client() as learning, connect(lost.endpoint, first.endpoint, timeout=SOON) as both:
+                assert (await repeated(learning.status)).is_learner
+                await both.put(prefix, b"")  # the learner does not execute it
+                assert not starting.done()
             await repeated(lambda: leading.promote_member(added.id))
         finally:
             await starting

@@ -83,6 +83,36 @@ async def test_write_without_a_member_was_not_made(a: Member) -> None:
         assert not failed.value.sent
 
 
+LEARNER = "etcdserver: rpc not supported for learner"
+
+
+@pytest.mark.parametrize("code", [StatusCode.FAILED_PRECONDITION, StatusCode.UNAVAILABLE])
+async def test_no_request_is_lost_at_a_learner(a: Member, b: Member, code: StatusCode) -> None:
+    a.failing = (code, LEARNER)
+    async with running(a, b), client_of(a, b) as client:
+        await client.put(b"k", b"")
+        assert {await name(client) for _ in range(3)} == {"b"}
+        assert b.asked == ["Put", "Range", "Range", "Range"]
+
+
+async def test_learner_alone_is_asked_until_it_votes(a: Member) -> None:
+    a.failing = (StatusCode.FAILED_PRECONDITION, LEARNER)
+    async with running(a), client_of(a) as client:
+        asked = asyncio.ensure_future(name(client))
+        while not a.asked:  # noqa: ASYNC110  the server runs in gRPC's threads
+            await asyncio.sleep(0)
+        a.failing = None
+        assert await asked == "a"
+
+
+async def test_learner_that_never_votes_executed_nothing(a: Member) -> None:
+    a.failing = (StatusCode.FAILED_PRECONDITION, LEARNER)
+    async with running(a), client_of(a, timeout=0.5) as client:
+        with pytest.raises(Unavailable, match=LEARNER) as failed:
+            await client.put(b"k", b"")
+        assert not failed.value.sent
+
+
 async def test_refused_request_is_not_sent_to_another_member(a: Member, b: Member) -> None:
     for member in (a, b):
         member.failing = (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
