@@ -105,6 +105,11 @@ class ApiError(KubeError):
         """A failure of this class, for the side that answers requests."""
         return cls(Status(message=message, reason=cls.reason, code=cls.code, details=details))
 
+    def has_cause(self, reason: str) -> bool:
+        """True if the server names this reason among its causes."""
+        details = self.status.details
+        return details is not None and any(cause.reason == reason for cause in details.causes)
+
 
 class BadRequest(ApiError):
     """400."""
@@ -141,10 +146,7 @@ class NotFound(ApiError):
 
 def of_the_future(error: ApiError) -> bool:
     """True if a server has not reached a resource version: it may have been restored from a backup."""
-    causes = error.status.details.causes if error.status.details is not None else []
-    return any(cause.reason == "ResourceVersionTooLarge" for cause in causes) or (
-        "Too large resource version" in error.status.message
-    )
+    return error.has_cause("ResourceVersionTooLarge") or ("Too large resource version" in error.status.message)
 
 
 class AlreadyExists(ApiError):

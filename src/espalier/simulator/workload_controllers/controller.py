@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-import structlog
-
 from espalier.api.core import (
     CERTIFICATE_SIGNING_REQUEST,
     DAEMON_SET,
@@ -59,8 +57,6 @@ from espalier.simulator.workload_controllers.writes import Change, Create, Delet
 from espalier.simulator.workloads import Workloads
 
 V = TypeVar("V", bound=View)
-
-_log = structlog.get_logger("espalier.simulator.workload_controllers")
 
 Planner = Callable[[Snapshot], Iterator[Write]]
 
@@ -132,15 +128,18 @@ class WorkloadControllers:
 
 
 async def _execute(workload: WorkloadCluster, write: Write) -> None:
-    """Execute one write. Conflicts are ignored: the event of the other write triggers a reconcile."""
+    """Execute one write. Conflicts are ignored: the event of the other write triggers a reconcile.
+
+    Of a refused creation only the end of the namespace is ignored, too. Anything else fails, and is tried again: no
+    event tells when it ends, such as the missing ServiceAccount of a new namespace.
+    """
     try:
         written = await _send(workload.client, write)
     except (AlreadyExists, Conflict, NotFound):
         return
     except Forbidden as error:
-        if not isinstance(write, Create):
+        if not isinstance(write, Create) or not error.has_cause("NamespaceTerminating"):
             raise
-        _log.debug("the namespace is being deleted, or does not allow such pods", error=str(error))
         return
     if written is not None:
         workload.cache(write.resource).wrote(written)
