@@ -9,14 +9,15 @@ from typing import Any
 from espalier.api.core import STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.etcd import MEMBERS
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.owners import owner_reference
-from espalier.shoots.etcd import rendering
+from espalier.shoots.etcd import names, rendering
 from espalier.shoots.etcd.observe import Scope
 from espalier.shoots.etcd.rendering import Rendered
-from espalier.shoots.etcd.settings import has_members
+from espalier.shoots.etcd.settings import InvalidEtcd, has_members, is_copy
 
 DIGEST = metadata_keys.DOMAIN + "rendered"
 """On each object: a digest of the rendered object, which changes when a field is no longer rendered."""
@@ -36,9 +37,10 @@ class Plan:
 
 def plan(scope: Scope, timing: Timing | None = None) -> Plan:
     """Plan how an Etcd gets its objects. Raises `InvalidEtcd`."""
+    _check_stays_grown(scope)
     rendered_objects = rendering.rendered(scope.etcd, owner_reference(scope.object), timing)
     wanted = [_stamped(_grown(rendered, scope)) for rendered in rendered_objects]
-    names = {(rendered.resource, rendered.name) for rendered in wanted}
+    wanted_names = {(rendered.resource, rendered.name) for rendered in wanted}
     live = scope.live
     return Plan(
         tuple(
@@ -49,12 +51,33 @@ def plan(scope: Scope, timing: Timing | None = None) -> Plan:
         tuple(
             rendered for rendered in wanted if not _is_as_wanted(live.get((rendered.resource, rendered.name)), rendered)
         ),
-        tuple((key[0], present) for key, present in live.items() if key not in names and scope.owns(present)),
+        tuple((key[0], present) for key, present in live.items() if key not in wanted_names and scope.owns(present)),
     )
 
 
+def _check_stays_grown(scope: Scope) -> None:
+    """Raise `InvalidEtcd` for a single member with data of three: it has no quorum, so no agent could remove others."""
+    if scope.etcd.spec.replicas != 1 or is_copy(scope.etcd):
+        return
+    if later := _claims_of_others(scope):
+        raise InvalidEtcd(
+            f"spec.replicas: found 1, allowed are 0 and {MEMBERS}: there are data of {MEMBERS} members, of which one "
+            f"alone serves nothing. Set it to {MEMBERS}; if {' and '.join(later)} are of an earlier etcd, delete them"
+        )
+
+
+def _claims_of_others(scope: Scope) -> list[str]:
+    """The claims of all members but the first: there are some once an etcd has had three."""
+    return [claim.name for claim in scope.claims if claim.name != names.claim(scope.object.name)]
+
+
 def _grown(wanted: Rendered, scope: Scope) -> Rendered:
-    """The StatefulSet with one pod until that has the template of three: others join a member that has peers."""
+    """The StatefulSet with one pod until that has the template of three: others join a member that has peers.
+
+    One that has had three gets them at once, whoever scaled it down: the first alone never gets ready.
+    """
+    if _claims_of_others(scope):
+        return wanted
     live, object_ = scope.stateful_set, scope.stateful_set_object
     if wanted.resource != STATEFUL_SET or not has_members(scope.etcd) or live is None or object_ is None:
         return wanted
