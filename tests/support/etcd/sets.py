@@ -64,17 +64,22 @@ class MemberOfSet(Seat):
         return [
             *("--name", self.name),
             *("--initial-cluster", ",".join(f"{name}={url}" for name, url in peers.items())),
+            *("--initial-cluster-token", f"etcd-main-{self.epoch}"),
             *("--initial-advertise-peer-urls", peers[self.name]),
             *("--member-clients", clients),
             *("--member-agents", ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.agents.items())),
             *("--member-config", f"{self.run}/etcd.yaml", "--etcd-config", f"{self.run}/base.yaml"),
         ]
 
-    async def lose(self) -> None:
-        """Kill all of it, and delete its data."""
+    async def end(self) -> None:
+        """Kill all of it."""
         await self.agent.kill()
         await self.guard.kill()
         await eventually(lambda: not _holds(self.peers[self.name]))
+
+    async def lose(self) -> None:
+        """Kill all of it, and delete its data."""
+        await self.end()
         shutil.rmtree(self.data)
 
 

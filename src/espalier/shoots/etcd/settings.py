@@ -158,6 +158,9 @@ def _flags_of_members(etcd: Etcd) -> dict[str, str | None]:
     return {
         "name": own,
         "initial-cluster": urls("https", names.PEER_PORT),
+        # Members' IDs follow from their URLs and this token: with the epoch in it, a member that is left of an earlier
+        # epoch of this seed is not taken for one of this etcd.
+        "initial-cluster-token": f"{etcd.metadata.name}-{etcd.metadata.annotations[metadata_keys.EPOCH]}",
         "initial-advertise-peer-urls": f"https://{host(own)}:{names.PEER_PORT}",
         "member-clients": urls("http", client_port(etcd)),
         "member-agents": urls("http", agent_port(etcd)),

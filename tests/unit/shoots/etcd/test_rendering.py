@@ -16,6 +16,7 @@ from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import OwnerReference, Tree
 from espalier.cli.backups.etcd_agent import etcd_agent
 from espalier.cli.backups.etcd_guard import etcd_guard
+from espalier.etcdbackup.restore.members import membership
 from espalier.shoots.etcd.rendering import Rendered, rendered
 from espalier.shoots.etcd.settings import InvalidEtcd, agent_command
 
@@ -176,6 +177,19 @@ def test_three_members_know_each_other_by_pods_names() -> None:
     assert guard[-1] == f"--config-file={flags['member-config']}"
     spec = stateful_set(members())["spec"]
     assert (spec["replicas"], spec["serviceName"]) == (3, "etcd-main-peer")
+
+
+def test_members_of_another_epoch_are_strangers() -> None:
+    """Back in a seed, an etcd has the URLs that it had there before, and so had members that may still run."""
+    identities = set()
+    for epoch in ("2", "4"):
+        made = msgspec.to_builtins(members())
+        made["metadata"]["annotations"][metadata_keys.EPOCH] = epoch
+        command = containers(msgspec.convert(made, Etcd))["backup-restore"]["command"]
+        flags = dict(word.removeprefix("--").split("=", 1) for word in command[4:])
+        urls = flags["initial-advertise-peer-urls"].replace("$(POD_NAME)", "etcd-main-0")
+        identities.add(membership("etcd-main-0", "", flags["initial-cluster-token"], urls).own.id)
+    assert len(identities) == 2
 
 
 def test_members_demand_certificates_of_each_other() -> None:
