@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
+import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -14,8 +17,10 @@ from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
 from tests.support.etcd.owners import QUICK, revision
 from tests.support.etcd.real_etcd import built
-from tests.support.etcd.sets import sets
+from tests.support.etcd.sets import MemberOfSet, sets
 from tests.support.waiting import eventually
+
+PAGE = Path(__file__).parents[3] / "docs" / "etcd-backup.md"
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
 
@@ -139,3 +144,43 @@ async def test_snapshots_go_on_by_another_leader(tmp_path: Path) -> None:
             return bool(max(revisions) >= revision)
 
         await eventually(stored, told=source.logs)
+
+
+async def test_lost_quorum_is_restored_as_documented(tmp_path: Path) -> None:
+    """Two volumes are gone: what was backed up is there again, and no one takes it for all that was written."""
+    async with sets(tmp_path, ETCD) as moves:
+        source = moves.set()
+        await source.start()
+        await source.serves()
+        first, *others = source.members
+        async with source.client() as client:
+            await client.put(b"/before", b"")
+            leader = await source.leader()
+            await eventually(lambda: leader.ask("POST", "/snapshot/delta"), lambda answer: answer[0] == 200)
+            await first.end()
+            for lost in others:
+                await lost.lose()
+            await documented_restore(first)
+            await source.start()
+            await source.serves()
+            assert await client.get(b"/before") is not None
+            assert await revision(client) > BUMP
+        await others[0].initiated()
+        _, answer = await others[0].ask("GET", "/copyop/status")
+        assert "finalSnapshot" not in answer["copyOperation"], "it would be taken for lossless"
+
+
+async def documented_restore(member: MemberOfSet) -> None:
+    """Run the command of the page, with the paths and URLs of this machine."""
+    [block] = re.findall(r"```\n *(espalier etcd-agent restore .*?)```", PAGE.read_text(), re.DOTALL)
+    words = shlex.split(block.replace("\\\n", " "))
+    here = {
+        "--data-dir": str(member.data),
+        "--name": member.name,
+        "--initial-advertise-peer-urls": f"http://127.0.0.1:{member.peers[member.name]}",
+    }
+    for flag, value in here.items():
+        words[words.index(flag) + 1] = value
+    words[3] = member.store
+    program = await asyncio.create_subprocess_exec(sys.executable, "-m", "espalier.cli", *words[1:])
+    assert await program.wait() == 0

@@ -361,7 +361,7 @@ class AgentRun:
 
         try:
             async with asyncio.timeout(timing.snapshot_timeout):
-                origin = await self._parts.data.origin()
+                complete = await self._starting.has_all_writes()
                 final = await take_full(
                     self._parts.etcd,
                     self._parts.store,
@@ -376,7 +376,6 @@ class AgentRun:
             self._queue.add(events.SnapshotFailed())
             return
         log.info("the final snapshot is stored", epoch=self._settings.epoch, name=final.name)
-        complete = origin is None or origin.complete
         self._queue.add(events.SnapshotStored(final.name, complete))
 
 

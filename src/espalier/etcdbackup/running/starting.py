@@ -99,6 +99,14 @@ class Starting:
             except Conflict:  # an earlier agent's put arrived late
                 self._served = await self._objects.served()
 
+    async def has_all_writes(self) -> bool:
+        """True if the etcd that runs has all that this epoch ever acknowledged, as far as known: False if it was
+        restored after clients had written, by an agent or by hand. Raises `EtcdError`."""
+        origin, served = await self._parts.data.origin(), self._served
+        if origin is not None and not origin.complete:
+            return False
+        return served is None or _has_skipped_nothing(await newest_revision(self._parts.etcd), served)
+
     @property
     def _location(self) -> str:
         return self._parts.store.where
@@ -142,9 +150,7 @@ class Starting:
         if peers is None:
             await self._restore(marker)
         elif served is not None:
-            revision = await peers.join()
-            # A restore of data that clients had written skips revisions.
-            complete = revision < served.revision + BUMP
+            complete = _has_skipped_nothing(await peers.join(), served)
             await self._parts.data.create_empty(Origin(settings.epoch, settings.cluster, complete))
         elif peers.is_first:
             await self._restore(marker)
@@ -190,3 +196,8 @@ class Starting:
                 ) from None
             await data.create_empty(origin)  # etcd was empty when it was handed over
         log.info("restored etcd's data", revision=target(self._usable), skipped=bump)
+
+
+def _has_skipped_nothing(revision: int, served: Served) -> bool:
+    """False for an etcd that was restored after clients had written: such a restore skips revisions."""
+    return revision < served.revision + BUMP

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from espalier.api.etcd.ownership import Served
+from espalier.etcd.requests import Range
 from espalier.etcdbackup.restore.plan import BUMP
 from espalier.etcdbackup.running.parts import NotStarted, Origin
 from espalier.etcdbackup.running.starting import Starting
@@ -34,14 +35,28 @@ class Peers:
 
 
 class Data:
-    def __init__(self) -> None:
+    def __init__(self, origin: Origin | None = None) -> None:
         self.created: list[Origin] = []
+        self.recorded = origin
+
+    async def origin(self) -> Origin | None:
+        return self.recorded
 
     async def is_present(self) -> bool:
         return False
 
     async def create_empty(self, origin: Origin) -> None:
         self.created.append(origin)
+
+
+class Etcd:
+    """An etcd at a revision."""
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision
+
+    async def do(self, _request: Range) -> Any:
+        return SimpleNamespace(header=SimpleNamespace(revision=self.revision))
 
 
 def starting(peers: Peers, served: Served | None) -> tuple[Starting, Data]:
@@ -89,3 +104,22 @@ async def test_member_that_joins_knows_if_writes_were_lost(revision: int, comple
     made, data = starting(peers, SERVED)
     await made._provide_data(MARKER)
     assert (peers.configured, data.created) == (["joins"], [Origin(1, CLUSTER, complete)])
+
+
+@pytest.mark.parametrize(
+    ("origin", "revision", "expected"),
+    [
+        (None, 7, True),
+        (Origin(1, CLUSTER, True), 7, True),
+        (Origin(1, CLUSTER, False), 7, False),
+        (None, BUMP + 5, False),
+        (Origin(1, CLUSTER, True), BUMP + 5, False),
+    ],
+)
+async def test_etcd_restored_after_writes_lacks_some(origin: Origin | None, revision: int, expected: bool) -> None:
+    """Also by hand, which records no origin: such a restore skips revisions."""
+    made, _ = starting(Peers(is_first=True, revision=None), SERVED)
+    made._parts = SimpleNamespace(data=Data(origin), etcd=Etcd(revision))  # type: ignore[assignment]
+    assert await made.has_all_writes() is expected
+    made._served = None
+    assert await made.has_all_writes() is (origin is None or origin.complete), "no client has written yet"
