@@ -79,7 +79,7 @@ class RealEtcd:
         return connect(self.endpoint, tls=self.tls, timeout=timeout)
 
     async def start(self) -> None:
-        """Start it; returns when it serves. Raises `AssertionError` with the end of its log if it doesn't."""
+        """Start it; returns when it serves. Raises `AssertionError` with its last messages if it doesn't."""
         flags = {
             "name": "default",
             "data-dir": str(self.data),
@@ -97,6 +97,7 @@ class RealEtcd:
             (self.folder / name).unlink(missing_ok=True)
         arguments: list[str | Path] = [self.programs / "etcd"]
         arguments += [f"--{name}={value}" for name, value in flags.items()]
+        before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *killed_with_parent(arguments),
@@ -111,7 +112,7 @@ class RealEtcd:
             try:
                 await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
                 if not serving.done():
-                    raise AssertionError(f"etcd ended: {self.log.read_text(errors='replace')[-2000:]}")
+                    raise AssertionError(f"etcd ended: {_reason(self.log.read_bytes()[before:])}")
                 serving.result()
             finally:
                 for task in (serving, ended):
@@ -148,6 +149,11 @@ class RealEtcd:
                     os.kill(process.pid, by)  # `send_signal` would take its exit code away from the loop's watcher
                     os.kill(process.pid, signal.SIGCONT)
             await process.wait()
+
+
+def _reason(output: bytes) -> str:
+    """The last messages of an etcd that ended. A panic's stacks come after them, and can be longer than all of them."""
+    return output.decode(errors="replace").partition("\ngoroutine ")[0][-2000:]
 
 
 @contextlib.asynccontextmanager
