@@ -88,6 +88,7 @@ async def test_cluster_without_spare_hardware_is_upgraded(tmp_path: Path) -> Non
             await inside(env, worker, "mv", f"{KUBELET_ACCESS}.away", KUBELET_ACCESS)
             await workload("delete", "pod", "-n", "eksa-system", f"{worker}-node-upgrader")
             await env.ready("garden")
+            await eventually(lambda: {name for name, step in story.told if step == "Upgraded"}, {plane, worker}.__eq__)
 
         assert await seen(env, workload) == before
         await use.has_nodes(workload, control_planes=1, workers=1, version=NEW)
@@ -105,7 +106,8 @@ async def test_cluster_without_spare_hardware_is_upgraded(tmp_path: Path) -> Non
             told = story.steps(name)
             assert told == [step for step in STEPS if step in told]
             assert ("UpgradingKubeadmFailed" in told) == (name == worker)
-            assert {"UpgradingKubeadm", "UpgradingKubelet", "Upgraded"} <= set(told)
+            # Of the kubelet's own step nobody may hear: it ends who would report it, often before that is reported.
+            assert {"UpgradingKubeadm", "Upgraded"} <= set(told)
         order = [name for name, _ in story.told]
         assert order == sorted(order, key=[plane, worker].index), "the worker begins when the control plane is done"
         assert await env.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
