@@ -13,6 +13,7 @@ from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.eksa.reasons import Reason
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.api.violations import ManifestError
 from espalier.cli.clusters import preflight
 from espalier.cli.management.bootstraps import GivenBootstrap
@@ -214,7 +215,7 @@ def test_a_bootstrap_loses_the_git_ops_it_was_given() -> None:
             await names_it(env)
             await names_it(env)
             for _ in range(2):
-                await given(env).remove()
+                await given(env).remove(Key("default", "management"))
                 assert await named_by_the_record(env) is None
                 assert (await env.client.list(FluxConfig.resource)).items == []
 

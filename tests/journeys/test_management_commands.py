@@ -312,9 +312,9 @@ def test_a_bootstrap_in_use_deletes_no_other(machine: LocalEnvironment) -> None:
 
     async def written() -> records.Record | None:
         async with connection.connect(flags.Connection(machine.home / "kubeconfig")) as connected:
-            if await records.read(connected.client) is None:
+            if await records.read(connected.client, record.key) is None:
                 await records.write(connected.client, record)
-            return await records.read(connected.client)
+            return await records.read(connected.client, record.key)
 
     machine.up("--boot-seconds", "0.05")
     try:

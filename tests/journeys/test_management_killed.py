@@ -83,7 +83,7 @@ def test_a_command_killed_at_any_write_goes_on(more: int) -> None:
 
 
 async def never_both(env: Bootstrap) -> None:
-    content = await records.read_kubeconfig(env.client())
+    content = await records.read_kubeconfig(env.client(), MANAGEMENT)
     if content is not None:
         there = env.connect(content)
         both = await is_active(env.client(), of_its_own=False), await is_active(there, of_its_own=True)

@@ -121,7 +121,7 @@ def test_an_upgrade_changes_no_workload_cluster() -> None:
         await asyncio.sleep(CALM)
         assert await versions(cluster) == before
         assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
-        assert await records.read(cluster) is None
+        assert await records.read(cluster, MANAGEMENT) is None
 
     managing(story)
 
@@ -194,7 +194,33 @@ def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, 
                 await records.mark(cluster, MANAGEMENT_UPGRADING)
             with pytest.raises(Failure, match="did not end: go on with `espalier upgrade cluster -f FILE`"):
                 await changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=dry_run)
-            assert await records.read(cluster) == begun
+            assert await records.read(cluster, MANAGEMENT) == begun
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("only_components", [False, True])
+@pytest.mark.parametrize("operation", [records.CREATE, records.DELETE])
+def test_an_upgrade_keeps_the_records_of_others(
+    monkeypatch: pytest.MonkeyPatch, *, only_components: bool, operation: str
+) -> None:
+    """A management cluster that is upgraded while it is the bootstrap of another one."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            other = Key("default", "other")
+            begun = records.Record(operation, *other, RELEASE, "create", "{}")
+            await records.write(cluster, begun)
+            await records.keep_kubeconfig(cluster, other, b"its kubeconfig")
+            if only_components:
+                await changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=False)
+            else:
+                parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+                await changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=False)
+            assert await records.read(cluster, MANAGEMENT) is None
+            assert await records.of_bootstrap(cluster, MANAGEMENT) == begun
+            assert await records.read_kubeconfig(cluster, other) == b"its kubeconfig"
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -220,7 +246,7 @@ def test_one_that_flux_applies_is_not_upgraded(
             else:
                 with pytest.raises(Failure, match=r"change fleet/eksa-cluster.yaml likewise, but set spec.suspend"):
                     await act
-            assert await records.read(cluster) is None
+            assert await records.read(cluster, MANAGEMENT) is None
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -422,7 +448,7 @@ def test_an_unknown_cluster_api_stops_an_upgrade(
                 await act
             after = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
             assert after.resource_version == record.resource_version
-            assert await records.read(cluster) is None
+            assert await records.read(cluster, MANAGEMENT) is None
             assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
 
     run(main, epoch=EPOCH, seed=1)

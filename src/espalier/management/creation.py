@@ -29,7 +29,6 @@ from espalier.moving.mover import Judge, Mover
 from espalier.moving.sides import Side
 from espalier.runtime.clock import SystemClock
 
-OPERATION = "create"
 _PAUSE = 0.5
 _PATIENCE = 120.0
 """Seconds for which a move waits for what follows from the installation: the releases, and a settled cluster."""
@@ -97,15 +96,15 @@ class Creation:
 
     async def _create(self) -> None:
         await self.made.apply()
-        await records.keep_kubeconfig(self.bootstrap, await self.made.kubeconfig())
+        await records.keep_kubeconfig(self.bootstrap, self.key, await self.made.kubeconfig())
 
     async def _reached(self) -> Client:
         if self._cluster is None:
-            content = await records.read_kubeconfig(self.bootstrap)
+            content = await records.read_kubeconfig(self.bootstrap, self.key)
             if content is None:
                 raise Refused(
-                    f"Secret eksa-system/{records.NAME} of the bootstrap is gone, and with it the way to cluster "
-                    f"{self.key}: give `espalier delete cluster {self.key.name}`, and create it again"
+                    f"Secret eksa-system/{records.name_of(self.key)} of the bootstrap is gone, and with it the way to "
+                    f"cluster {self.key}: give `espalier delete cluster {self.key.name}`, and create it again"
                 )
             self._cluster = self.connect(content)
             await until_answering(self._cluster, self.key, self.progress)
@@ -117,7 +116,7 @@ class Creation:
     async def _install_cluster_api(self) -> None:
         cluster = await self._reached()
         await self._install(await certified(cluster, self.cluster_api, self.now()))
-        content = await records.read_kubeconfig(self.bootstrap)
+        content = await records.read_kubeconfig(self.bootstrap, self.key)
         if content is not None:
             await self.reach_machines(content)
 
@@ -148,7 +147,7 @@ class Creation:
         await records.mark(cluster, records.RUNNING)
 
     async def _kubeconfig(self) -> None:
-        content = await records.read_kubeconfig(self.bootstrap)
+        content = await records.read_kubeconfig(self.bootstrap, self.key)
         if content is not None:
             await self.write_kubeconfig(content)
 

@@ -1,13 +1,15 @@
-"""The record of an operation on a management cluster: a ConfigMap in its bootstrap, which outlives the command.
+"""The record of an operation on a management cluster: a ConfigMap that outlives the command.
 
-It names the operation, its cluster, and the last step that is done. The kubeconfig of the cluster is kept beside it,
-because the Secret with it moves.
+It names the operation, its cluster, and the last step that is done. That of a creation and a deletion is in the
+bootstrap, with the kubeconfig of the cluster beside it, because the Secret with it moves; that of an upgrade is in the
+cluster itself. As a management cluster can be the bootstrap of others, each cluster has a record of its own.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,10 +21,19 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 
 NAME = "management-operation"
-"""Name of the ConfigMap, and of the Secret with the kubeconfig, in the system's namespace of the bootstrap."""
+"""The start of the names of ConfigMaps and Secrets, in the system's namespace; builds before had one, of this name."""
 FIELD_MANAGER = "eks-a-cli"
+
+CREATE, DELETE, UPGRADE, UPGRADE_COMPONENTS = "create", "delete", "upgrade", "upgrade-components"
+_TEXTS = {
+    CREATE: "creates cluster",
+    DELETE: "deletes cluster",
+    UPGRADE: "upgrades cluster",
+    UPGRADE_COMPONENTS: "upgrades the components of cluster",
+}
 
 CREATING, RUNNING = "creating", "running"
 """States of a management cluster, in an annotation of the ConfigMap that names its record."""
@@ -45,6 +56,16 @@ class Record(msgspec.Struct, frozen=True):
     def key(self) -> Key:
         """The cluster."""
         return Key(self.namespace, self.name)
+
+    @property
+    def text(self) -> str:
+        """The operation and its cluster, in words for messages."""
+        return f"{_TEXTS.get(self.operation, self.operation)} {self.key}"
+
+
+def name_of(key: Key) -> str:
+    """Name of the ConfigMap of a cluster, and of the Secret with its kubeconfig."""
+    return f"{NAME}.{key.namespace}.{key.name}"  # no namespace has a dot
 
 
 def manifest_of(trees: Iterable[Tree]) -> str:
@@ -79,19 +100,35 @@ def shown(value: Any) -> str:
     return "a value" if isinstance(value, dict | list) else msgspec.json.encode(value).decode()
 
 
-async def read(bootstrap: Client) -> Record | None:
-    """The record in a bootstrap; None without any."""
+async def read(client: Client, key: Key) -> Record | None:
+    """The record of the operation on a cluster; None without any."""
+    for name in (name_of(key), NAME):
+        with suppress(NotFound):
+            record = _record(await client.get(CONFIG_MAP, name, SYSTEM_NAMESPACE))
+            if record is not None and record.key == key:
+                return record
+    return None
+
+
+async def of_bootstrap(bootstrap: Client, key: Key) -> Record | None:
+    """The creation or deletion for which a bootstrap is in use: that of this cluster, or else of another one."""
+    listed = (await bootstrap.list(CONFIG_MAP, SYSTEM_NAMESPACE)).items
+    records = (_record(item) for item in listed if item.name == NAME or item.name.startswith(f"{NAME}."))
+    in_use = [record for record in records if record is not None and record.operation in (CREATE, DELETE)]
+    return min(in_use, key=lambda record: (record.key != key, record.key), default=None)
+
+
+def _record(config_map: Object) -> Record | None:
     try:
-        config_map = (await bootstrap.get(CONFIG_MAP, NAME, SYSTEM_NAMESPACE)).decode(ConfigMap)
-        return msgspec.convert(config_map.data, Record)
-    except (NotFound, msgspec.ValidationError):
+        return msgspec.convert(config_map.decode(ConfigMap).data, Record)
+    except msgspec.ValidationError:
         return None
 
 
-async def write(bootstrap: Client, record: Record) -> None:
-    """Write the record."""
-    metadata = {"name": NAME, "namespace": SYSTEM_NAMESPACE}
-    await bootstrap.apply(
+async def write(client: Client, record: Record) -> None:
+    """Write the record, in place of an earlier one of the same cluster."""
+    metadata = {"name": name_of(record.key), "namespace": SYSTEM_NAMESPACE}
+    await client.apply(
         CONFIG_MAP,
         {
             "apiVersion": "v1",
@@ -103,18 +140,17 @@ async def write(bootstrap: Client, record: Record) -> None:
     )
 
 
-async def read_kubeconfig(bootstrap: Client) -> bytes | None:
-    """The kubeconfig of the cluster; None until it is kept."""
-    try:
-        secret = await bootstrap.get(SECRET, NAME, SYSTEM_NAMESPACE)
-    except NotFound:
-        return None
-    return secret.decode(Secret).data.get("value")
+async def read_kubeconfig(bootstrap: Client, key: Key) -> bytes | None:
+    """The kubeconfig of a cluster; None until it is kept."""
+    for name in await _names(bootstrap, key):
+        with suppress(NotFound):
+            return (await bootstrap.get(SECRET, name, SYSTEM_NAMESPACE)).decode(Secret).data.get("value")
+    return None
 
 
-async def keep_kubeconfig(bootstrap: Client, content: bytes) -> None:
-    """Keep the kubeconfig beside the record."""
-    metadata = {"name": NAME, "namespace": SYSTEM_NAMESPACE}
+async def keep_kubeconfig(bootstrap: Client, key: Key, content: bytes) -> None:
+    """Keep the kubeconfig of a cluster beside its record."""
+    metadata = {"name": name_of(key), "namespace": SYSTEM_NAMESPACE}
     data = {"value": b64encode(content).decode()}
     await bootstrap.apply(
         SECRET,
@@ -123,13 +159,21 @@ async def keep_kubeconfig(bootstrap: Client, content: bytes) -> None:
     )
 
 
-async def forget(bootstrap: Client) -> None:
-    """Delete the record and the kubeconfig; idempotent."""
-    for resource in (SECRET, CONFIG_MAP):
-        try:
-            await bootstrap.delete(resource, NAME, SYSTEM_NAMESPACE)
-        except NotFound:
-            continue
+async def forget(client: Client, key: Key) -> None:
+    """Delete the record of a cluster, and the kubeconfig; idempotent."""
+    for name in reversed(await _names(client, key)):  # the one that tells whose the other is comes last
+        for resource in (SECRET, CONFIG_MAP):
+            with suppress(NotFound):
+                await client.delete(resource, name, SYSTEM_NAMESPACE)
+
+
+async def _names(client: Client, key: Key) -> list[str]:
+    """The names of a cluster's objects: its own, and the one of builds before, if it is that cluster's."""
+    with suppress(NotFound):
+        former = _record(await client.get(CONFIG_MAP, NAME, SYSTEM_NAMESPACE))
+        if former is not None and former.key == key:
+            return [name_of(key), NAME]
+    return [name_of(key)]
 
 
 async def managed(cluster: Client) -> tuple[Key, str] | None:

@@ -26,8 +26,6 @@ from espalier.moving.mover import Judge, Mover
 from espalier.moving.record import COPYING, record_of
 from espalier.moving.sides import Side
 
-OPERATION = "delete"
-
 
 @dataclass
 class Removal:
@@ -51,7 +49,7 @@ class Removal:
         return {"return": self._return, "delete": self._delete}
 
     async def _return(self) -> None:
-        content = await records.read_kubeconfig(self.bootstrap)
+        content = await records.read_kubeconfig(self.bootstrap, self.key)
         if content is None:
             return  # it was not created yet, so it never left
         cluster = self.connect(content)

@@ -26,7 +26,6 @@ from espalier.moving.sides import Inventory, Side
 from espalier.runtime.clock import SystemClock
 
 _PAUSE = 0.5
-OPERATION, COMPONENTS = "upgrade", "upgrade-components"
 
 
 class Settled(Protocol):

@@ -33,7 +33,7 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
 from espalier.management import installing, removal, upgrading
 from espalier.management import record as records
-from espalier.management.creation import OPERATION, Creation
+from espalier.management.creation import Creation
 from espalier.management.steps import run
 from espalier.providers.kinds import CATALOG
 from espalier.providers.simulated import SIMULATED
@@ -83,17 +83,17 @@ class Bootstrap:
     async def create(self) -> None:
         client = self._command(self.client())
         creation = self.creation(client)
-        record = await records.read(client) or records.Record(OPERATION, *self.key, RELEASE)
+        record = await records.read(client, self.key) or records.Record(records.CREATE, *self.key, RELEASE)
         await run(client, record, creation.steps(), creation.actions, self.progress, lambda: "")
 
     async def delete(self, content: bytes | None = None) -> None:
         """Delete the cluster of this kubeconfig, or the one that is being created or deleted."""
         client = self._command(self.client())
-        record = await records.read(client)
-        if record is None or record.operation != removal.OPERATION:
-            record = records.Record(removal.OPERATION, *self.key, RELEASE)
+        record = await records.read(client, self.key)
+        if record is None or record.operation != records.DELETE:
+            record = records.Record(records.DELETE, *self.key, RELEASE)
             if content is not None:
-                await records.keep_kubeconfig(client, content)
+                await records.keep_kubeconfig(client, self.key, content)
             await records.write(client, record)
         work = removal.Removal(
             self.key,
@@ -197,11 +197,11 @@ async def upgrade(
         until_done if trees is not None else None,
         ClusterJudge(SIMULATED),
     )
-    record = await records.read(cluster)
-    operation = upgrading.OPERATION if trees is not None else upgrading.COMPONENTS
+    record = await records.read(cluster, MANAGEMENT)
+    operation = records.UPGRADE if trees is not None else records.UPGRADE_COMPONENTS
     record = record or records.Record(operation, MANAGEMENT.namespace, MANAGEMENT.name, release)
     await run(cluster, record, work.steps(), work.actions, told, lambda: "")
-    await records.forget(cluster)
+    await records.forget(cluster, MANAGEMENT)
 
 
 async def applied(client: Client, trees: Sequence[Tree]) -> None:

@@ -16,7 +16,7 @@ from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request
 from espalier.management import handed_over, installing
 from espalier.management import record as records
-from espalier.management.creation import OPERATION, moved, until_answering
+from espalier.management.creation import moved, until_answering
 from espalier.management.removal import Removal
 from espalier.management.steps import Refused
 from espalier.moving.condition import of_management_cluster
@@ -39,7 +39,7 @@ def test_espalier_is_not_installed_over_another() -> None:
     async def story(bootstrap: Client, cluster: Client) -> None:
         for client in (bootstrap, cluster):
             await named(client, "other")
-        await records.keep_kubeconfig(bootstrap, b"its kubeconfig")
+        await records.keep_kubeconfig(bootstrap, MANAGEMENT, b"its kubeconfig")
         with pytest.raises(Refused, match=r"names Cluster default/other; give the manifest of another cluster"):
             await creation(bootstrap, cluster).actions["espalier"]()
 
@@ -106,7 +106,7 @@ def test_fields_that_a_manifest_lost_are_listed() -> None:
     def manifest(**spec: object) -> str:
         return records.manifest_of([{"kind": "Cluster", "metadata": {"name": "a"}, "spec": spec}])
 
-    begun = records.Record(OPERATION, "default", "a", "v0.26.0", manifest=manifest(count=2, more={"b": 1}))
+    begun = records.Record(records.CREATE, "default", "a", "v0.26.0", manifest=manifest(count=2, more={"b": 1}))
     assert records.changed(begun, manifest(count=3)) == [
         "Cluster a: spec.count: found 3, begun with 2",
         "Cluster a: spec.more: found nothing, begun with a value",

@@ -86,7 +86,7 @@ def test_installed_espalier_keeps_the_state_it_reached(state: str, after: str) -
             await named(client, MANAGEMENT.name)
         if state:
             await records.mark(cluster, state)
-        await records.keep_kubeconfig(bootstrap, b"its kubeconfig")
+        await records.keep_kubeconfig(bootstrap, MANAGEMENT, b"its kubeconfig")
         await creation(bootstrap, cluster).actions["espalier"]()
         assert await records.managed(cluster) == (MANAGEMENT, after)
 
@@ -103,7 +103,7 @@ def test_cluster_at_its_bootstrap_need_not_answer() -> None:
         cluster.transport = SimpleNamespace(request=request, close=cluster.transport.close)
         await stored(bootstrap)
         await named(bootstrap, "laptop")
-        await records.keep_kubeconfig(bootstrap, b"its kubeconfig")
+        await records.keep_kubeconfig(bootstrap, MANAGEMENT, b"its kubeconfig")
         await removed(bootstrap, lambda _: cluster.without_repeats()).actions["return"]()
 
     with_servers(story)

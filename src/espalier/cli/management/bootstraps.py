@@ -68,8 +68,8 @@ class Bootstrap(Protocol):
     async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
         """Have a management cluster that it created act on its machines, too; idempotent."""
 
-    async def remove(self) -> None:
-        """Remove it, but not the machines; idempotent."""
+    async def remove(self, key: Key) -> None:
+        """Remove it once a cluster manages itself, but not the machines; idempotent."""
 
     async def delete(self, key: Key) -> None:
         """Remove it with everything that belongs to a cluster, once that is gone; idempotent."""
@@ -157,7 +157,7 @@ class LocalBootstrap:
         if self.has_real_nodes:
             await _give_kubeconfig(self.home, key, kubeconfig)
 
-    async def remove(self) -> None:
+    async def remove(self, key: Key) -> None:
         """Stop its API server and manager, and delete their data."""
         with self.home.explained():
             self.home.want_bootstrap(wanted=False)
@@ -235,7 +235,7 @@ class GivenBootstrap:
         """True if there is a record of an operation."""
         client = await self.connect()
         try:
-            record = await records.read(client)
+            record = await records.read(client, key)
         finally:
             await client.close()
         return record is not None and record.key == key
@@ -268,12 +268,12 @@ class GivenBootstrap:
         if self.has_real_nodes:
             await _give_kubeconfig(self._home, key, kubeconfig)
 
-    async def remove(self) -> None:
+    async def remove(self, key: Key) -> None:
         """Delete the record of the operation, and take the GitOps configuration back; the rest was there before."""
         client = await self.connect()
         try:
             await handed_over.take_back_name(client)
-            await records.forget(client)
+            await records.forget(client, key)
         finally:
             await client.close()
 
@@ -282,7 +282,7 @@ class GivenBootstrap:
         self._home.kubeconfig_of_manager(*key).unlink(missing_ok=True)
         if self._home.managers.exists() and not list(self._home.managers.glob("*.kubeconfig")):
             shutil.rmtree(self._home.managers, ignore_errors=True)
-        await self.remove()
+        await self.remove(key)
 
     def left(self) -> list[str]:
         """The environment with its machines."""

@@ -40,7 +40,7 @@ from espalier.kube.objects import Object
 from espalier.management import handed_over, lost_record
 from espalier.management import record as records
 from espalier.management.steps import Refused, run
-from espalier.management.upgrading import COMPONENTS, OPERATION, Upgrade
+from espalier.management.upgrading import Upgrade
 from espalier.providers.registry import PROVIDERS
 
 _DEFAULT = "default"
@@ -123,7 +123,7 @@ async def upgrade(
             work = await _upgrade(key, client, lambda: _write(client, prepared), until_done, progress)
             manifest = records.manifest_of(tree for _, tree in prepared)
             if owner is None:
-                await _run(work, OPERATION, manifest, timeout=timeout, dry_run=dry_run)
+                await _run(work, records.UPGRADE, manifest, timeout=timeout, dry_run=dry_run)
                 return
             from espalier.cli.clusters import git_pushes  # noqa: PLC0415  with what an extra installs
 
@@ -132,11 +132,11 @@ async def upgrade(
             for line in looked.lines():
                 progress.say(line, sign="-")
             if dry_run:
-                await _run(work, OPERATION, manifest, timeout=timeout, dry_run=True)
+                await _run(work, records.UPGRADE, manifest, timeout=timeout, dry_run=True)
                 return
             # Nobody acts on what Flux applies of it, so Git gets the change once it is made.
             await handed_over.suspend(client, progress, owner.kustomization)
-            await _run(work, OPERATION, manifest, timeout=timeout, dry_run=False)
+            await _run(work, records.UPGRADE, manifest, timeout=timeout, dry_run=False)
             pushed = await commit.push(looked, progress)
             await handed_over.resume(client, owner.kustomization)
             await commit.until_applied(client, pushed, progress, timeout=timeout)
@@ -185,7 +185,7 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
             await write(tries=True)
             work = await _upgrade(key, client, write, None, progress)
             output.say("\n".join([f"management components of cluster {key}:", *await _images(client, work)]))
-            await _run(work, COMPONENTS, "", timeout=timeout, dry_run=dry_run)
+            await _run(work, records.UPGRADE_COMPONENTS, "", timeout=timeout, dry_run=dry_run)
     finally:
         await client.close()
 
@@ -212,8 +212,8 @@ async def _check_is_not_upgrading(client: Client, key: Key) -> None:
     """Raises `Failure` while an upgrade of it is recorded, or its manager acts on the record: nothing but the upgrade
     that began this ends it.
     """
-    managed, begun = await records.managed(client), await records.read(client)
-    if (managed is not None and managed[1] == MANAGEMENT_UPGRADING) or (begun and begun.operation == OPERATION):
+    managed, begun = await records.managed(client), await records.read(client, key)
+    if (managed is not None and managed[1] == MANAGEMENT_UPGRADING) or (begun and begun.operation == records.UPGRADE):
         raise Failure(
             f"cluster {key}: its upgrade did not end: go on with `espalier upgrade cluster -f FILE`, which upgrades "
             "its management components, too"
@@ -249,12 +249,12 @@ async def _run(work: Upgrade, operation: str, manifest: str, *, timeout: float, 
 
     try:
         async with asyncio.timeout(timeout):
-            begun = await records.read(work.cluster)
+            begun = await records.read(work.cluster, key)
             record = record_of(begun, records.Record(operation, *key, work.release, manifest=manifest))
             if record != begun:
                 await records.write(work.cluster, record)
             await run(work.cluster, record, work.steps(), work.actions, progress, elapsed)
-            await records.forget(work.cluster)
+            await records.forget(work.cluster, key)
     except Refused as refused:
         raise Failure("\n".join(refused.problems)) from None
     except TimeoutError:

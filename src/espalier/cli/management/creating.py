@@ -44,7 +44,7 @@ from espalier.kube.errors import NotFound
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import plan
 from espalier.management import record as records
-from espalier.management.creation import OPERATION, Creation
+from espalier.management.creation import Creation
 from espalier.management.steps import Elapsed, Refused, run
 
 _SPACE = 200 * 2**20
@@ -123,7 +123,7 @@ async def create(
                 finally:
                     await client.close()
                 progress.wait("remove the bootstrap")
-                await bootstrap.remove()
+                await bootstrap.remove(asked.key)
                 progress.say("remove the bootstrap", aside=elapsed())
         except Refused as refused:
             raise Failure("\n".join(refused.problems)) from None
@@ -219,7 +219,7 @@ async def _check_is_new(bootstrap: Bootstrap, key: Key) -> None:
     """Raises `Failure` if an existing environment has a Cluster of this name that the creation would take over."""
     client = await bootstrap.connect()
     try:
-        managed, begun = await records.managed(client), await records.read(client)
+        managed, begun = await records.managed(client), await records.read(client, key)
         existing = managed[0] if managed is not None and managed[0].name == key.name else None
         if existing is None and begun is None and not await _is_missing(client, key):
             existing = key
@@ -261,7 +261,7 @@ async def _run(
     if managed is None:
         raise Refused("the bootstrap is no management cluster: it has no ConfigMap eksa-system/management-cluster")
     asked.cluster["spec"]["managementCluster"] = {"name": managed[0].name}
-    begun = await records.read(client)
+    begun = await records.of_bootstrap(client, asked.key)
     manifest = records.manifest_of(tree for _, tree in asked.prepared)
     record = record_of(begun, asked.key, own, manifest, bootstrap.flag)
     if record != begun:
@@ -281,7 +281,7 @@ def record_of(
     Raises `Refused` for a bootstrap of another release, operation, cluster or manifest.
     """
     if record is None:
-        return records.Record(OPERATION, key.namespace, key.name, own, manifest=manifest)
+        return records.Record(records.CREATE, key.namespace, key.name, own, manifest=manifest)
     namespace = "" if record.namespace == _DEFAULT else f" -n {record.namespace}"
     deletion = f"`espalier delete cluster {record.name}{namespace}{bootstrap_flag}`"
     if record.release != own:
@@ -289,14 +289,11 @@ def record_of(
             f"the bootstrap was started by the espalier of release {record.release}, and this one is of {own}: go on "
             f"with that one, or delete what it made with {deletion}"
         )
-    if record.operation != OPERATION:
-        raise Refused(
-            f"the bootstrap is in use, it deletes cluster {record.key}: go on with {deletion}, "
-            f"then create cluster {key}"
-        )
+    if record.operation != records.CREATE:
+        raise Refused(f"the bootstrap is in use, it {record.text}: go on with {deletion}, then create cluster {key}")
     if record.key != key:
         raise Refused(
-            f"the bootstrap is in use, it creates cluster {record.key}: go on with `espalier create cluster -f "
+            f"the bootstrap is in use, it {record.text}: go on with `espalier create cluster -f "
             f"FILE{bootstrap_flag}`, with the manifest of that cluster, or delete what it made with {deletion}"
         )
     if not record.step:

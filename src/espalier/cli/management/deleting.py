@@ -21,7 +21,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.management import plan
 from espalier.management import record as records
-from espalier.management.removal import OPERATION, Removal, check_manages_nobody
+from espalier.management.removal import Removal, check_manages_nobody
 from espalier.management.steps import Refused, run
 from espalier.providers.registry import PROVIDERS
 
@@ -83,7 +83,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                         lambda at: waiting.until_gone(at, record.key, timeout=timeout, progress=progress),
                     )
                     await run(client, record, work.steps(), work.actions, progress, elapsed)
-                    content = await records.read_kubeconfig(client)
+                    content = await records.read_kubeconfig(client, key)
                 finally:
                     await client.close()
                 _remove_kubeconfig(key, content, progress)  # while the bootstrap still tells whose it is
@@ -103,7 +103,7 @@ async def _check_is_free(bootstrap: Bootstrap, key: Key) -> None:
     """Raises `Refused` if an existing environment is in use for another cluster."""
     client = await bootstrap.connect()
     try:
-        record_of(await records.read(client), key, chosen_release.own_version(), bootstrap.flag)
+        record_of(await records.of_bootstrap(client, key), key, chosen_release.own_version(), bootstrap.flag)
     finally:
         await client.close()
 
@@ -130,12 +130,12 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> by
 
 
 async def _begun(client: Client, key: Key, content: bytes | None, bootstrap_flag: str) -> records.Record:
-    """The record of the deletion, written first; a creation or an upgrade that did not end is ended by it."""
-    begun = await records.read(client)
+    """The record of the deletion, written first; a creation that did not end is ended by it."""
+    begun = await records.of_bootstrap(client, key)
     record = record_of(begun, key, chosen_release.own_version(), bootstrap_flag)
     if record != begun:
-        if content is not None and await records.read_kubeconfig(client) is None:
-            await records.keep_kubeconfig(client, content)
+        if content is not None and await records.read_kubeconfig(client, record.key) is None:
+            await records.keep_kubeconfig(client, record.key, content)
         await records.write(client, record)
     return record
 
@@ -146,15 +146,14 @@ def record_of(record: records.Record | None, key: Key, own: str, bootstrap_flag:
     Raises `Refused` for a bootstrap whose record is of another cluster.
     """
     if record is None:
-        return records.Record(OPERATION, key.namespace, key.name, own)
+        return records.Record(records.DELETE, key.namespace, key.name, own)
     if record.key != key and (bootstrap_flag or record.name != key.name):
         namespace = "" if record.namespace == _DEFAULT else f" -n {record.namespace}"
-        does = "deletes" if record.operation == OPERATION else "creates"
         raise Refused(
-            f"the bootstrap is in use, it {does} cluster {record.key}, and not {key}: delete that one first, with "
+            f"the bootstrap is in use, it {record.text}, and not {key}: delete that one first, with "
             f"`espalier delete cluster {record.name}{namespace}{bootstrap_flag}`"
         )
-    return record if record.operation == OPERATION else records.Record(OPERATION, *record.key, own)
+    return record if record.operation == records.DELETE else records.Record(records.DELETE, *record.key, own)
 
 
 def _print_steps(bootstrap: Bootstrap, key: Key, progress: Progress) -> None:

@@ -1,0 +1,82 @@
+"""Records of operations on management clusters: each cluster has its own."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.management import record as records
+from tests.support.environments import empty_api_servers
+from tests.support.environments.empty_api_servers import MANAGEMENT
+
+OTHER = Key("a", "other")
+
+
+def record(operation: str, key: Key = MANAGEMENT) -> records.Record:
+    return records.Record(operation, *key, "v0.26.0")
+
+
+def with_servers(story: empty_api_servers.Story) -> None:
+    async def in_namespace(bootstrap: Client, cluster: Client) -> None:
+        await bootstrap.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
+        await story(bootstrap, cluster)
+
+    empty_api_servers.with_servers(in_namespace)
+
+
+def test_a_bootstrap_says_whom_it_is_in_use_for() -> None:
+    """The cluster that is asked for, if there are several; never one that upgrades itself."""
+
+    async def story(bootstrap: Client, _cluster: Client) -> None:
+        await records.write(bootstrap, record(records.UPGRADE, Key("a", "a")))
+        assert await records.of_bootstrap(bootstrap, MANAGEMENT) is None
+        await records.write(bootstrap, record(records.DELETE, OTHER))
+        assert await records.of_bootstrap(bootstrap, MANAGEMENT) == record(records.DELETE, OTHER)
+        await records.write(bootstrap, record(records.CREATE))
+        assert await records.of_bootstrap(bootstrap, MANAGEMENT) == record(records.CREATE)
+
+    with_servers(story)
+
+
+def test_forgotten_records_leave_those_of_others() -> None:
+    async def story(bootstrap: Client, _cluster: Client) -> None:
+        for key in (MANAGEMENT, OTHER):
+            await records.write(bootstrap, record(records.CREATE, key))
+            await records.keep_kubeconfig(bootstrap, key, str(key).encode())
+        await records.forget(bootstrap, MANAGEMENT)
+        assert await records.read(bootstrap, MANAGEMENT) is None
+        assert await records.read_kubeconfig(bootstrap, MANAGEMENT) is None
+        assert await records.read(bootstrap, OTHER) == record(records.CREATE, OTHER)
+        assert await records.read_kubeconfig(bootstrap, OTHER) == str(OTHER).encode()
+
+    with_servers(story)
+
+
+def test_a_record_of_builds_before_goes_on() -> None:
+    """It had the name that all had; the kubeconfig is found beside it, and both go with the new record."""
+
+    async def story(bootstrap: Client, _cluster: Client) -> None:
+        metadata = {"name": records.NAME, "namespace": SYSTEM_NAMESPACE}
+        data = {"operation": "create", "namespace": "default", "name": MANAGEMENT.name, "release": "v0.26.0"}
+        former: Tree = {"metadata": metadata, "data": {**data, "step": "create", "manifest": ""}}
+        kubeconfig = {"metadata": metadata, "data": {"value": b64encode(b"its kubeconfig").decode()}}
+        await bootstrap.apply(CONFIG_MAP, former)
+        await bootstrap.apply(SECRET, kubeconfig)
+        begun = await records.of_bootstrap(bootstrap, MANAGEMENT)
+        assert begun is not None
+        assert (begun.step, begun) == ("create", await records.read(bootstrap, MANAGEMENT))
+        assert await records.read(bootstrap, OTHER) is None
+        await records.write(bootstrap, begun)
+        assert await records.read_kubeconfig(bootstrap, MANAGEMENT) == b"its kubeconfig"
+        assert await records.read_kubeconfig(bootstrap, OTHER) is None
+        await records.forget(bootstrap, OTHER)
+        assert await records.read(bootstrap, MANAGEMENT) == begun
+        await records.forget(bootstrap, MANAGEMENT)
+        for resource in (CONFIG_MAP, SECRET):
+            assert (await bootstrap.list(resource, SYSTEM_NAMESPACE)).items == []
+
+    with_servers(story)
