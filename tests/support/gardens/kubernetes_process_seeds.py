@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
+from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.gardener import SEED_KINDS
+from espalier.api.meta import Tree
 from espalier.cli.install import garden_manifests
 from espalier.cli.local.environment.gardens import Garden
 from espalier.kube.errors import KubeError
+from espalier.kube.rbac import trees
+from espalier.shoots.local_provider import setup as local_provider
 from espalier.simulator.workloads import Workloads
 from tests.support.environments.control_plane import ControlPlane, find_assets
 from tests.support.gardens import manifests
@@ -21,6 +26,8 @@ from tests.support.gardens.kubernetes_seeds import KubernetesWorkloads
 from tests.support.waiting import eventually
 
 API_SERVER = "kube-apiserver"
+GARDENLET = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{garden_manifests.GARDENLET}"
+EXTENSIONS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:extensions"
 
 
 class KubernetesProcessSeed(ProcessSeed):
@@ -44,12 +51,12 @@ class KubernetesProcessSeed(ProcessSeed):
         return self._workloads.servers[self.cluster.key].control_plane
 
     async def install(self) -> None:
-        """See `GardenSeed`: by the manifests. Its gardenlet has no other rights, its extensions have all."""
-        account = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{garden_manifests.GARDENLET}"
-        plane = self.control_plane
-        self.kubeconfig.write_bytes(plane.kubeconfig_of(account, self.clock, ("system:serviceaccounts",)).to_bytes())
-        self._extensions_kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
-        await manifests.apply(self.client, garden_manifests.of_seed())
+        """See `GardenSeed`: by the manifests. Its gardenlet has no other rights, nor have its extensions, which may
+        do what they declare."""
+        for account, file in ((GARDENLET, self.kubeconfig), (EXTENSIONS, self._extensions_kubeconfig)):
+            user = self.control_plane.kubeconfig_of(account, self.clock, ("system:serviceaccounts",))
+            file.write_bytes(user.to_bytes())
+        await manifests.apply(self.client, (*garden_manifests.of_seed(), *_of_extensions()))
         for kind in SEED_KINDS:
             await eventually(partial(self.client.list, kind.resource), despite=KubeError, every=0.2)
 
@@ -80,3 +87,12 @@ class KubernetesProcessSeed(ProcessSeed):
                 os.kill(pid, number)
                 return True
         return False
+
+
+def _of_extensions() -> Iterator[Tree]:
+    """The role of the extensions, and who has it."""
+    role = core.CLUSTER_ROLE.body("extensions")
+    yield {**role, "rules": trees(local_provider.RIGHTS.everywhere)}
+    reference = {"apiGroup": core.CLUSTER_ROLE.group, "kind": role["kind"], "name": "extensions"}
+    user = {"apiGroup": core.CLUSTER_ROLE.group, "kind": "User", "name": EXTENSIONS}
+    yield {**core.CLUSTER_ROLE_BINDING.body("extensions"), "roleRef": reference, "subjects": [user]}

@@ -34,6 +34,7 @@ class Answer(msgspec.Struct):
     """How a request was answered."""
 
     code: int = 0
+    message: str = ""
 
 
 class Asked(msgspec.Struct, rename="camel"):
@@ -55,6 +56,12 @@ class Asked(msgspec.Struct, rename="camel"):
     def code(self) -> int:
         """The status that was answered; 0 when none was."""
         return self.response_status.code if self.response_status else 0
+
+    @property
+    def refusal(self) -> str:
+        """The reason for which it was forbidden; empty if it was not."""
+        answer = self.response_status
+        return answer.message or "forbidden" if answer is not None and answer.code == HTTPStatus.FORBIDDEN else ""
 
     @property
     def is_write(self) -> bool:

@@ -12,6 +12,8 @@ from espalier.kube.rbac import Rights
 from espalier.providers.registry import PROVIDERS
 from espalier.shoots.etcd.setup import RIGHTS
 from espalier.shoots.garden.roles import in_project
+from espalier.shoots.local_provider import setup as local_provider
+from espalier.shoots.machine_controller import setup as machine_controller
 from espalier.upgrades import rbac
 from tests.support.gardens.gardenlet_scopes import STARTED, shoot
 
@@ -43,3 +45,9 @@ def test_a_shoot_may_be_blocked_by_its_shoot_state(seed: str, names: list[tuple[
 
 def test_an_etcd_may_be_blocked_by_what_it_owns() -> None:
     assert finalized(RIGHTS) == {"etcds"}
+
+
+def test_extensions_may_block_the_owners_in_a_seed() -> None:
+    machines = {"machinedeployments", "machinesets"}
+    assert finalized(local_provider.RIGHTS) == {"operatingsystemconfigs", "controlplanes", *machines}
+    assert finalized(machine_controller.RIGHTS) == machines

@@ -41,24 +41,28 @@ MACHINES: tuple[type[KubeObject], ...] = (MachineClass, MachineDeployment, Machi
 WRITE = ("get", "create", "patch", "delete")
 
 
-def _rights() -> Rights:
-    namespaced = tuple(kind.resource for kind in NAMESPACED)
-    cluster = tuple(kind.resource for kind in CLUSTER_SCOPED)
-    return Rights(
-        watched=(
-            Right(namespaced, ("get", "patch", *FOLLOW)),
-            Right(namespaced, ("patch",), subresource="status"),
-            Right(KINDS, (*WRITE, *FOLLOW)),
-            Right((SECRET,), (*WRITE, "list")),
-            Right((CONFIG_MAP,), WRITE),
-        ),
-        cluster_scoped=(
-            Right((Cluster.resource,), FOLLOW),
-            Right(cluster, ("get", "patch", *FOLLOW)),
-            Right(cluster, ("patch",), subresource="status"),
-            Right((NAMESPACE,), ("get",)),
-        ),
-    )
+_IN_NAMESPACES = tuple(kind.resource for kind in NAMESPACED)
+_IN_NONE = tuple(kind.resource for kind in CLUSTER_SCOPED)
+_OWNERS = (OperatingSystemConfig.resource, ControlPlane.resource, MachineDeployment.resource, MachineSet.resource)
+"""Kinds whose deletion waits for objects that extensions create or restore: admission plugin
+OwnerReferencesPermissionEnforcement asks for a right on them."""
+RIGHTS = Rights(
+    watched=(
+        Right(_IN_NAMESPACES, ("get", "patch", *FOLLOW)),
+        Right(_IN_NAMESPACES, ("patch",), subresource="status"),
+        Right(_OWNERS, ("update",), subresource="finalizers"),
+        Right(KINDS, (*WRITE, *FOLLOW)),
+        Right((SECRET,), (*WRITE, "list")),
+        Right((CONFIG_MAP,), WRITE),
+    ),
+    cluster_scoped=(
+        Right((Cluster.resource,), FOLLOW),
+        Right(_IN_NONE, ("get", "patch", *FOLLOW)),
+        Right(_IN_NONE, ("patch",), subresource="status"),
+        Right((NAMESPACE,), ("get",)),
+    ),
+)
+"""Rights in the seed."""
 
 
 def extensions(
@@ -89,4 +93,4 @@ def component(call: CallCloud, stores: Stores, timing: Timing, new_token: Callab
             host.manager.add(controller_of(extension, host, leases, timing))
         host.manager.add(worker_state.controller(host, views, leases))
 
-    return Component("extensions-local", build, (*NAMESPACED, *CLUSTER_SCOPED, *MACHINES, Cluster), _rights())
+    return Component("extensions-local", build, (*NAMESPACED, *CLUSTER_SCOPED, *MACHINES, Cluster), RIGHTS)

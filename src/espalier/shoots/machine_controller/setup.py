@@ -6,6 +6,7 @@ from espalier.api.cloud import CallCloud
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.machines import MachineDeployment, MachineSet
 from espalier.api.gardener.worker import Worker
 from espalier.kube.rbac import FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
@@ -27,12 +28,17 @@ def component(call: CallCloud, timing: Timing, tokens: BootstrapTokens | None = 
         machine_controller = MachineController(host, call, MachineViews(host.caches), leases, timing, tokens)
         host.manager.add(machine_controller.controller)
 
-    rights = Rights(
-        watched=(
-            Right(KINDS, ("get", "create", "patch", "delete", *FOLLOW)),
-            Right((Worker.resource,), FOLLOW),
-            Right((SECRET,), ("get",)),
-        ),
-        cluster_scoped=(Right((Cluster.resource,), FOLLOW), Right((NAMESPACE,), ("get",))),
-    )
-    return Component(NAME, build, rights=rights)
+    return Component(NAME, build, rights=RIGHTS)
+
+
+RIGHTS = Rights(
+    watched=(
+        Right(KINDS, ("get", "create", "patch", "delete", *FOLLOW)),
+        # For what they own and wait for, with admission plugin OwnerReferencesPermissionEnforcement.
+        Right((MachineDeployment.resource, MachineSet.resource), ("update",), "finalizers"),
+        Right((Worker.resource,), FOLLOW),
+        Right((SECRET,), ("get",)),
+    ),
+    cluster_scoped=(Right((Cluster.resource,), FOLLOW), Right((NAMESPACE,), ("get",))),
+)
+"""Rights in the seed."""
