@@ -18,6 +18,7 @@ from espalier.cli.local.environment.management import record_infrastructure
 from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.objects import encode_json
 from espalier.kube.wire import Request, Response, Transport
 from espalier.moving.mover import Refused
 from espalier.providers.docker.kinds import DockerDatacenterConfig
@@ -38,8 +39,11 @@ from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
 from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.dying import Dying
+from tests.support.servers.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
+
+CAPI = "cluster.x-k8s.io"
 
 
 @pytest.mark.demand(L54="clusters are moved")
@@ -104,6 +108,36 @@ def test_a_move_taken_back_leaves_nothing_there(writes: int) -> None:
         written = source.written()
         await asyncio.sleep(CALM)
         assert source.written() == written
+
+    between(story)
+
+
+class FinalizerAgain(Interceptor):
+    """Cluster API's controllers put their finalizers on paused objects, too, with each event: so between the move's
+    last write to an object and its deletion.
+    """
+
+    def __init__(self) -> None:
+        self.added = 0
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if request.method == "DELETE" and CAPI in request.path:
+            body = encode_json({"metadata": {"finalizers": [f"{CAPI}/again"]}})
+            headers = {"content-type": PatchType.MERGE.value}
+            answer = await transport.request(Request("PATCH", request.path, headers=headers, body=body))
+            self.added += answer.status == 200
+        return await transport.request(request)
+
+
+def test_objects_with_a_finalizer_again_leave_the_source() -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        nodes, before = await node_versions(await source.workload()), await objects(source)
+        again = FinalizerAgain()
+        await (await mover(mortal(source, again), target.client)).move([GARDEN])
+        assert again.added > 10
+        await asyncio.sleep(CALM)
+        assert (await objects(source), await objects(target)) == (set(), before)
+        assert await node_versions(await target.workload()) == nodes
 
     between(story)
 

@@ -346,14 +346,17 @@ def place_of(resource: Resource, key: Key) -> Place:
 async def _delete_for_move(side: Side, item: Item) -> None:
     """In two requests: the annotation, with which nobody acts on the deletion, and the deletion. A Secret or ConfigMap
     without finalizers stands for nothing outside, so it needs no annotation.
+
+    Cluster API adds its finalizer to paused objects, too, and may have done so in between: nobody can after that.
     """
     name, namespace, uid = item.object.name, item.object.namespace or None, item.object.metadata.uid
-    metadata = {"annotations": {DELETE_FOR_MOVE: ""}, "finalizers": [], "uid": uid}
+    patch = {"metadata": {"annotations": {DELETE_FOR_MOVE: ""}, "finalizers": [], "uid": uid}}
     is_marked = DELETE_FOR_MOVE in item.object.metadata.annotations or not item.resource.group
     try:
         if not is_marked or item.object.metadata.finalizers:
-            await side.client.patch(item.resource, name, namespace, patch={"metadata": metadata}, type=PatchType.MERGE)
-        await side.client.delete(item.resource, name, namespace, uid=uid)
+            await side.client.patch(item.resource, name, namespace, patch=patch, type=PatchType.MERGE)
+        if await side.client.delete(item.resource, name, namespace, uid=uid) is not None:
+            await side.client.patch(item.resource, name, namespace, patch=patch, type=PatchType.MERGE)
     except NotFound:
         return
 

@@ -8,11 +8,11 @@ from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment
-from tests.support.servers.dying import Dying
+from tests.support.servers.faults import Interceptor
 
 
-def mortal(env: ManagedEnvironment, dying: Dying) -> Client:
-    return Client(dying(InProcessTransport(env.server)), user_agent="move").without_repeats()
+def mortal(env: ManagedEnvironment, fault: Interceptor) -> Client:
+    return Client(fault(InProcessTransport(env.server)), user_agent="move").without_repeats()
 
 
 def is_active(env: ManagedEnvironment) -> bool:
