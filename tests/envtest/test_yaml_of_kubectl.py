@@ -6,9 +6,11 @@ import itertools
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from espalier.api import yaml_text
 from espalier.api.manifests import read_manifests
 from tests.support.environments.control_plane import find_assets, why_no_assets
 
@@ -44,20 +46,47 @@ def scalars() -> list[str]:
     return [text for text in candidates if text and text not in ("-", "---") and not text.endswith(":")]
 
 
-def test_scalars_mean_what_they_mean_to_kubectl(tmp_path: Path) -> None:
+LINES = [
+    "".join(pieces)
+    for pieces in itertools.product(["", "a", " ", "\t", "\n", "\r", "#", ": ", "é", "\u2028"], repeat=3)
+]
+
+
+def read_by_kubectl(manifest: Path) -> Any:
+    """The field `items_` of an object, as kubectl reads it."""
     assets = find_assets()
     if assets is None:
         pytest.skip(why_no_assets())
+    command = [str(assets / "kubectl"), "label", "--local", "-o", "json", "-f", str(manifest), "a=b"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["items_"]
+
+
+def test_scalars_mean_what_they_mean_to_kubectl(tmp_path: Path) -> None:
     texts = scalars()
     manifest = tmp_path / "scalars.yaml"
     items = "".join(f"- {text}\n" for text in texts)
     manifest.write_text(f"apiVersion: example.com/v1\nkind: Scalars\nmetadata: {{name: x}}\nitems_:\n{items}")
-    command = [str(assets / "kubectl"), "label", "--local", "-o", "json", "-f", str(manifest), "a=b"]
-    theirs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["items_"]
+    theirs = read_by_kubectl(manifest)
     ours = read_manifests(manifest.read_text(), source="scalars.yaml")[0].tree["items_"]
     differing = [
         (text, our, their)
         for text, our, their in zip(texts, ours, theirs, strict=True)
         if json.dumps(our) != json.dumps(their)
+    ]
+    assert differing == []
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("allow_unicode", [False, True])
+def test_kubectl_reads_each_text_as_it_was(tmp_path: Path, blocks: bool, allow_unicode: bool) -> None:
+    texts = [*scalars(), *LINES]
+    head = {"apiVersion": "example.com/v1", "kind": "Scalars", "metadata": {"name": "x"}}
+    tree = {**head, "items_": [{"value": text, "key": {text: 1}} for text in texts]}
+    manifest = tmp_path / "texts.yaml"
+    manifest.write_text(yaml_text.dump(tree, blocks=blocks, allow_unicode=allow_unicode, width=120))
+    differing = [
+        (text, item)
+        for text, item in zip(texts, read_by_kubectl(manifest), strict=True)
+        if item != {"value": text, "key": {text: 1}}
     ]
     assert differing == []

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import yaml
-
-from espalier.api import flux, yaml_trees
+from espalier.api import flux, yaml_text, yaml_trees
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
@@ -204,19 +202,5 @@ def _listing(folder: str, existing: Mapping[str, bytes], added: Sequence[str]) -
 
 
 def _text(*trees: Tree) -> bytes:
-    """YAML in which every version is quoted: what looks like a number would come back as one."""
-    text: str = yaml.dump_all(trees, Dumper=_Quoting, sort_keys=False, explicit_start=True, width=120)
-    return text.encode()
-
-
-class _Quoting(yaml.CSafeDumper):
-    """Quotes text that any YAML or substitution may take for something else."""
-
-
-def _represent(dumper: yaml.CSafeDumper, text: str) -> yaml.Node:
-    is_ambiguous = text[:1].isdigit() or text.lower() in ("y", "n")  # beyond what the library quotes by itself
-    style = "|" if "\n" in text else '"' if is_ambiguous else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Quoting.add_representer(str, _represent)
+    """YAML in which every version is quoted: what Flux puts into a text stays text."""
+    return yaml_text.dump(*trees, blocks=True, quote_digits=True, explicit_start=True, width=120).encode()

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from espalier.api import yaml_text
 from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import trees
 from espalier.kube.access import Access
@@ -231,7 +230,7 @@ class Kubeconfig:
 
     def to_bytes(self) -> bytes:
         """The file's content; a `Secret` with a kubeconfig holds this."""
-        return yaml.dump(self._tree(), Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6).encode()
+        return yaml_text.dump(self._tree()).encode()
 
     def merge_into(self, file: Path, *, switch: bool = True, alone: bool = False) -> None:
         """Add these entries to a file, replacing those of the same names, and make the context current if `switch`.

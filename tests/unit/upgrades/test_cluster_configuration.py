@@ -176,4 +176,4 @@ def test_text_is_read_as_by_other_readers(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["1e3", "0o17", "1_000", "2026-01-01", "yes", "on", "null", "~", "1.30", "0x1f", "y"])
 def test_ambiguous_scalars_are_quoted(value: str) -> None:
-    assert f'clusterName: "{value}"' in text_of(TREE | {"clusterName": value}, TEXT)
+    assert f"clusterName: '{value}'" in text_of(TREE | {"clusterName": value}, TEXT)

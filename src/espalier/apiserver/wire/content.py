@@ -7,9 +7,8 @@ lists it, and repeats the request after a 406.
 from __future__ import annotations
 
 import msgspec
-import yaml
 
-from espalier.api import json_trees
+from espalier.api import json_trees, yaml_text
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import trees
@@ -82,7 +81,7 @@ def in_yaml(response: Response) -> Response:
     """A response of JSON as YAML; any other one unchanged."""
     if response.headers.get("content-type", "") != JSON:
         return response
-    body = yaml.dump(json_trees.decode(response.body), Dumper=yaml.CSafeDumper, allow_unicode=True, width=10**6)
+    body = yaml_text.dump(json_trees.decode(response.body), sort_keys=True, allow_unicode=True)
     return Response(response.status, body.encode(), {**response.headers, "content-type": YAML})
 
 

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-import yaml
-
+from espalier.api import yaml_text
 from espalier.api.json_path import compiled
 from espalier.api.printable import json_text, printable
 from espalier.cli.kit import formats
@@ -140,15 +139,7 @@ def _json(tree: Tree) -> str:
 
 def to_yaml(tree: Any) -> str:
     """YAML in block style, with keys in their order and without anchors."""
-    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-
-
-class _Dumper(yaml.CSafeDumper):
-    """Writes out what is shared between two places of a tree: a tool that edits one of them must not lose the other."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        """True: each place has a copy of its own."""
-        return True
+    return yaml_text.dump(tree, allow_unicode=True, width=120)
 
 
 def name_of(tree: Tree) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-import yaml
-
+from espalier.api import yaml_text
 from espalier.api.core import KUBE_SYSTEM
 from espalier.api.meta import Tree
 
@@ -90,14 +89,7 @@ def policy() -> str:
     and Secrets, ConfigMaps and tokens without content.
     """
     content = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*_rules()]}
-    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=2**16)
-
-
-class _Dumper(yaml.CSafeDumper):
-    """Writes out repeated lists, without anchors."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
+    return yaml_text.dump(content)
 
 
 def _rules() -> Sequence[Tree]:

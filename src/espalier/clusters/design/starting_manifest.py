@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import yaml
+from espalier.api import yaml_text
 
 _CLUSTER_NETWORK = """\
   clusterNetwork:
@@ -146,4 +146,4 @@ def management_cluster(name: str) -> str:
 
 def scalar(text: str) -> str:
     """A text as YAML, in quotes where it would be read as something else, like the name `yes`."""
-    return yaml.dump([text], Dumper=yaml.CSafeDumper).removeprefix("- ").rstrip("\n")
+    return yaml_text.dump([text]).removeprefix("- ").rstrip("\n")

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 
-from espalier.api import yaml_trees
+from espalier.api import yaml_text, yaml_trees
 from espalier.etcdbackup.restore.members import Membership
 
 _LARGEST = 1 << 16
@@ -51,7 +50,7 @@ class EtcdConfiguration:
             **settings_of_member,
             **settings,
         }
-        return yaml.dump(tree, Dumper=yaml.CSafeDumper, allow_unicode=True)
+        return yaml_text.dump(tree, sort_keys=True, allow_unicode=True)
 
     def _settings_of_file(self) -> dict[str, Any]:
         if self.file is None:

@@ -12,10 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 
-from espalier.api import json_trees
+from espalier.api import json_trees, yaml_text
 from espalier.api.eksa.host_os import REDHAT
 from espalier.kube.wire import in_url
 from espalier.providers.tinkerbell.kinds import Action, Task, Workflow
@@ -78,20 +77,7 @@ def text(workflow: Workflow) -> str:
 @lru_cache(maxsize=1024)
 def _yaml(workflow: bytes) -> str:
     """Cached, because each reconcile renders it, and writing YAML takes most of the time."""
-    return yaml.dump(
-        json_trees.decode(workflow, dict[str, Any]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**16
-    )
-
-
-class _Dumper(yaml.CSafeDumper):
-    pass
-
-
-def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-
-_Dumper.add_representer(str, _text)
+    return yaml_text.dump(json_trees.decode(workflow, dict[str, Any]), blocks=True, allow_unicode=True)
 
 
 def _files(os: str, tinkerbell: str) -> Iterator[tuple[str, str, str]]:

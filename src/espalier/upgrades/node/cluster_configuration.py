@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-import yaml
-
+from espalier.api import yaml_text
 from espalier.api.json_trees import decode
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
-from espalier.api.scalars import resolve
 from espalier.api.versions import parsed
 from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import trees
@@ -136,23 +134,7 @@ def text_of(configuration: Tree, before: str) -> str:
     """The configuration as text, in the format it had before: YAML or JSON."""
     if before.lstrip().startswith("{"):
         return json.dumps(configuration, indent=2, sort_keys=True)
-    return yaml.dump(configuration, Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=10**6)
-
-
-class _Dumper(yaml.CSafeDumper):
-    """Quotes what another YAML parser could read as a number or a date."""
-
-
-def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.Node:
-    is_plain = value[:1].isalpha() or value[:1] == "/"
-    try:
-        is_plain = is_plain and isinstance(resolve(value), str)
-    except ValueError:
-        is_plain = False
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if is_plain else '"')
-
-
-_Dumper.add_representer(str, _text)
+    return yaml_text.dump(configuration, sort_keys=True, allow_unicode=True)
 
 
 def _inner(tree: Tree, *path: str) -> Tree:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-import yaml
 
+from espalier.api import yaml_text
 from espalier.api.capi.kubeadm import File, FileSource, HostPathMount, SecretKey
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, Secret
 from espalier.api.eksa.identity_providers import AWSIamConfig, AWSIamConfigSpec
@@ -92,7 +92,7 @@ def user_kubeconfig(render_input: RenderInput, admin: bytes) -> bytes | None:
         "contexts": [{"name": f"{user}@{render_input.name}", "context": {"cluster": render_input.name, "user": user}}],
         "current-context": f"{user}@{render_input.name}",
     }
-    return yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6).encode()
+    return yaml_text.dump(tree).encode()
 
 
 def cluster_id(render_input: RenderInput) -> str:

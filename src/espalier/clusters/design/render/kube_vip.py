@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-import yaml
 from msgspec.structs import replace
 
+from espalier.api import yaml_text
 from espalier.api.capi.kubeadm import File, KubeadmConfigSpec
 from espalier.api.core import KUBE_SYSTEM
 from espalier.api.meta import Tree
@@ -111,4 +111,4 @@ def _manifest(
             "volumes": [{"name": "kubeconfig", "hostPath": host_path}],
         },
     }
-    return yaml.dump(pod, Dumper=yaml.CSafeDumper, sort_keys=False, width=2**16)
+    return yaml_text.dump(pod)

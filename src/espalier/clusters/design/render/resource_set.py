@@ -12,9 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 
-from espalier.api import json_trees
+from espalier.api import json_trees, yaml_text
 from espalier.api.capi.addons import (
     RECONCILE,
     SECRET_TYPE,
@@ -114,4 +113,4 @@ def _cached_yaml(bodies: bytes) -> str:
 
 
 def _yaml(bodies: Iterable[Tree]) -> str:
-    return yaml.dump_all(bodies, Dumper=yaml.CSafeDumper, sort_keys=False, width=2**16)
+    return yaml_text.dump(*bodies)

@@ -7,9 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
-from espalier.api import yaml_trees
+from espalier.api import yaml_text, yaml_trees
 from espalier.cli.local.environment.seed_processes.mounts import Mounts
 from espalier.cli.local.environment.seed_processes.network import TcpEndpoint, forwarded, status_of
 from espalier.cli.local.environment.seed_processes.process import HOST, run_process
@@ -130,4 +129,4 @@ async def redirected(container: Container, content: bytes) -> str:
         url = urlsplit(cluster["cluster"]["server"])
         port = await forwarded(container, url.hostname or "", url.port or _HTTPS)
         cluster["cluster"] |= {"server": f"https://{HOST}:{port}", "tls-server-name": url.hostname}
-    return yaml.dump(tree, Dumper=yaml.CSafeDumper)
+    return yaml_text.dump(tree)
