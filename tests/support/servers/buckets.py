@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from email.utils import format_datetime
 from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
@@ -29,17 +31,26 @@ BUCKET = "backups"
 @contextmanager
 def s3_server() -> Iterator[str]:
     """A server of S3 with an empty bucket; its URL. It knows conditional puts, and takes any credentials."""
-    from moto.server import ThreadedMotoServer
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from werkzeug.serving import make_server
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    application, lock = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+    def in_turn(environ: Any, start_response: Any) -> Any:
+        """One request at a time: moto compares and writes in two steps, between which another thread may write."""
+        with lock:
+            return application(environ, start_response)
+
+    server = make_server("127.0.0.1", 0, in_turn, threaded=True, request_handler=MotoRequestHandler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
-        host, port = server.get_host_and_port()
-        url = f"http://{host}:{port}"
+        url = f"http://127.0.0.1:{server.server_port}"
         s3_put(url, "")
         yield url
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
 
 
 def s3_put(url: str, key: str, data: bytes = b"") -> None:
