@@ -2,5 +2,5 @@
 
 Data goes one way: watches fill caches (`observation.py`), pure functions make views of the objects (`fleet.py`,
 `cluster.py`, `garden.py`), `html/` renders these, a feed (`feed.py`) pushes the fragments that changed, `serving.py`
-answers browsers.
+answers browsers; `portal.py` those who bring tokens.
 """

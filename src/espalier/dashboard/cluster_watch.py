@@ -39,7 +39,7 @@ class ClusterWatch(Watched):
 
     def __init__(self, all_: Watched, key: Key, kinds: Sequence[Resource]) -> None:
         """`all_`: what the dashboard watches for all pages."""
-        super().__init__(all_.client, all_.clock, (key.namespace,) if all_.namespaces else (), all_.probe)
+        super().__init__(all_.client, all_.clock, (key.namespace,) if all_.namespaces else (), all_.probe, all_.advice)
         self.key = key
         of, labels = self.caches.of, f"{CLUSTER_NAME_LABEL}={key.name}"
         self.cluster = of(Cluster.resource, key.namespace, fields=f"metadata.name={key.name}")

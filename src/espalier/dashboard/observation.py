@@ -76,10 +76,12 @@ def only_support(object_: Object) -> Object:
 class Watched:
     """Caches, and in words what keeps them from being filled."""
 
-    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], probe: Probe) -> None:
+    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], probe: Probe, advice: str) -> None:
+        """`advice`: a sentence for callers who may list a kind in one namespace only."""
         self.client = client
         self.clock = clock
         self.probe = probe
+        self.advice = advice
         self.namespaces = namespaces
         # Spreads watches in time, guards nothing.
         self.caches = Caches(client, rng=random.Random(), options=Options(namespaces=namespaces))  # noqa: S311
@@ -134,7 +136,7 @@ class Watched:
             source = forbidden[0].source
             is_limited = source.namespaces or instead or not source.resource.namespaced
             refused = " and ".join(map(_collection, forbidden))
-            return f"{what} are not shown: you may not list {refused}{'' if is_limited else _NAMESPACE}."
+            return f"{what} are not shown: you may not list {refused}{'' if is_limited else f'. {self.advice}'}."
         return next(filter(None, (self._unread(cache, instead) for cache in caches)), "")
 
     def _unread(self, cache: Cache, instead: str) -> str:
@@ -162,17 +164,22 @@ def _seconds(since: float) -> float:
     return asyncio.get_running_loop().time() - since
 
 
-_NAMESPACE = ". If you may list them in one namespace, start `espalier dashboard` with --namespace"
+ADVICE = "If you may list them in one namespace, start `espalier dashboard` with --namespace"
 
 
 class Observation(Watched):
     """The kinds of which all objects are watched."""
 
     def __init__(
-        self, client: Client, clock: Clock, namespaces: tuple[str, ...], served: Sequence[ServedResource]
+        self,
+        client: Client,
+        clock: Clock,
+        namespaces: tuple[str, ...],
+        served: Sequence[ServedResource],
+        advice: str = ADVICE,
     ) -> None:
         """`served`: the kinds of the API server."""
-        super().__init__(client, clock, namespaces, Probe(client))
+        super().__init__(client, clock, namespaces, Probe(client), advice)
         self.served = served
         of, within = self.caches.of, SYSTEM_NAMESPACE if namespaces else None
         self.clusters = of(Cluster.resource, optional=True)
@@ -183,8 +190,8 @@ class Observation(Watched):
 class GardenObservation(Watched):
     """The kinds of a garden of which all objects are watched."""
 
-    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], probe: Probe) -> None:
-        super().__init__(client, clock, namespaces, probe)
+    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], probe: Probe, advice: str) -> None:
+        super().__init__(client, clock, namespaces, probe, advice)
         self.shoots = self.caches.of(Shoot.resource)
         self.seeds = self.caches.of(Seed.resource)
         self.leases = self.caches.of(LEASE, SEED_LEASES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from espalier.kube.client import Client
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import KubeError, Unauthorized
 from espalier.kube.wire import Request
 
 PERIOD = 3.0
@@ -23,6 +23,8 @@ class Probe:
         """When (by the loop's clock) the first request without an answer was sent; None after an answer."""
         self.trouble = ""
         """The reason for that."""
+        self.refused = asyncio.Event()
+        """Set once it answers that it refuses the credentials. Watches that it has accepted before go on regardless."""
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -36,10 +38,12 @@ class Probe:
         began = loop.time()
         try:
             async with asyncio.timeout(DEADLINE):  # not the transport's: it may wait for its other requests first
-                await self._transport.request(Request("GET", "/version", timeout=None))
+                response = await self._transport.request(Request("GET", "/version", timeout=None))
         except (KubeError, TimeoutError) as error:
             self.trouble = str(error) or f"no answer within {DEADLINE:g} seconds"
             if self.silent_since is None:
                 self.silent_since = began
         else:
             self.silent_since, self.trouble = None, ""
+            if response.status == Unauthorized.code:
+                self.refused.set()

@@ -154,6 +154,12 @@ SAME: dict[str, tuple[tuple[str, ...], Tree]] = {
         ("--metrics", "--metrics-namespace", "a,b"),
         {"metrics.enabled": True, "metrics.namespaces": ["a", "b"]},
     ),
+    "--dashboard": (("--dashboard",), {"dashboard.enabled": True}),
+    "--dashboard-namespace": (
+        ("--dashboard", "--dashboard-namespace", "a,b"),
+        {"dashboard.enabled": True, "dashboard.namespaces": ["a", "b"]},
+    ),
+    "--dashboard with --metrics": (("--dashboard", "--metrics"), {"dashboard.enabled": True, "metrics.enabled": True}),
     "all at once": (
         ("-n", "a,b", "--in-place", "hooks", "--metrics", "--priority-class", "p", "--image-pull-secret", "s"),
         {
@@ -384,6 +390,9 @@ WRONG: list[tuple[Tree, str]] = [
         "webhooks.certManager.issuerRef: found without webhooks.certManager.enabled",
     ),
     ({"metrics.namespaces": ["a"]}, "metrics.namespaces: found without metrics.enabled"),
+    ({"dashboard.namespaces": ["a"]}, "dashboard.namespaces: found without dashboard.enabled"),
+    ({"dashboard.namespaces": ["A_"]}, "/dashboard/namespaces/0"),
+    ({"extraArgs": ["--dashboard-address=:1"]}, "/extraArgs/0"),
     (
         {"metrics.serviceMonitor.labels": {"release": "a"}},
         "metrics.serviceMonitor.labels: found without metrics.serviceMonitor.enabled",
@@ -485,6 +494,7 @@ def test_flags_are_given_by_extra_args_or_by_values() -> None:
 def test_flags_of_the_chart_are_refused_twice(tmp_path: Path) -> None:
     """The flags that the chart itself gives the manager are those that `extraArgs` lacks."""
     every = {"namespaces": ["a"], "inPlace": "hooks", "metrics.enabled": True, "webhooks.secretName": "a"}
+    every |= {"dashboard.enabled": True}
     trees = rendered(tmp_path, every)
     (deployed,) = (tree for (kind, *_), tree in trees.items() if kind == "Deployment")
     arguments = deployed["spec"]["template"]["spec"]["containers"][0]["args"]

@@ -7,9 +7,10 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.api.quantities import amount
-from espalier.cli.install import deployment
+from espalier.cli.install import deployment, manifests
 from espalier.cli.kit.failures import Usage
 from espalier.cli.main import run
+from espalier.cli.programs.webhook_configurations import DASHBOARD_SERVICE, SERVICE
 from tests.support.command_line import understood
 from tests.support.objects.deployments import combinations, deployed, pods
 
@@ -82,6 +83,30 @@ def test_metrics_are_open_to_namespaces_that_scrape(words: tuple[str, ...], name
         assert all("from" in rule or rule["ports"] == [{"protocol": "TCP", "port": "webhooks"}] for rule in rules)
 
 
+@pytest.mark.parametrize("namespaces", [None, (), ("ingress", "edge")], ids=["none", "forwarded", "named"])
+def test_dashboard_is_open_to_named_namespaces_only(namespaces: tuple[str, ...] | None) -> None:
+    trees = manifests.deployed("example.com/espalier:v1", dashboard=namespaces)
+    services = {tree["metadata"]["name"]: tree["spec"] for tree in trees if tree["kind"] == "Service"}
+    objects = {tree["kind"]: tree for tree in trees}
+    (container,) = pod(objects)["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    rules = objects["NetworkPolicy"]["spec"]["ingress"]
+    opened = [rule for rule in rules if rule["ports"][0]["port"] == "dashboard"]
+    if namespaces is None:
+        assert set(services) == {SERVICE}
+        assert (ports.get("dashboard"), understood(container["args"])["dashboard_address"]) == (None, "0")
+    else:
+        assert services[DASHBOARD_SERVICE] == {
+            "selector": objects["Deployment"]["spec"]["selector"]["matchLabels"],
+            "ports": [{"name": "dashboard", "port": 443, "targetPort": "dashboard"}],
+        }
+        assert understood(container["args"])["dashboard_address"] == f":{ports['dashboard']}"
+    named = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces or ())}
+    assert [rule["from"] for rule in opened] == (
+        [[{"namespaceSelector": {"matchExpressions": [named]}}]] if namespaces else []
+    )
+
+
 def test_programs_understand_their_arguments() -> None:
     """With every combination of flags, and each has the ports that it says it listens on."""
     for words in combinations(all_=False):
@@ -137,6 +162,10 @@ def test_a_wrong_value_is_refused(flag: str, value: str, message: str) -> None:
 
 
 WRONG = [
+    (["--webhook-url", "https://a:1", "--dashboard"], "--dashboard: found without --image"),
+    (["--image", "a/b:c", "--dashboard-namespace", "edge"], "--dashboard-namespace: found without --dashboard"),
+    (["--image", "a/b:c", "--dashboard", "--dashboard-namespace", "A_"], "--dashboard-namespace: found 'A_'"),
+    (["--of", "garden", "--image", "a/b:c", "--dashboard"], "--dashboard: found with --of garden"),
     (["--webhook-url", "https://a:1", "--metrics"], "--metrics: found without --image"),
     (
         ["--image", "a", "--node-selector", "a=b", "--node-selector", "a=c"],

@@ -32,8 +32,9 @@ from espalier.dashboard import cluster_view, probe
 from espalier.dashboard.guard import COOKIE, HEADERS, Guard
 from espalier.dashboard.observation import NotRead, Observation, ReadOnly
 from espalier.dashboard.opened import MOST
+from espalier.dashboard.pages import MOST_STREAMS
 from espalier.dashboard.plans import Plan, Planner
-from espalier.dashboard.serving import MOST_STREAMS, Dashboard
+from espalier.dashboard.serving import Dashboard
 from espalier.kube.client import Client, PatchType
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Unreachable

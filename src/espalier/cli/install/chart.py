@@ -15,7 +15,7 @@ from espalier.cli.install import chart_values, deployment, manifests
 from espalier.cli.install.templates import Template
 from espalier.cli.kit import distribution, output
 from espalier.cli.kit.distribution import NAME as DISTRIBUTION
-from espalier.cli.programs.webhook_configurations import SERVICE_NAMES
+from espalier.cli.programs.webhook_configurations import DASHBOARD_NAMES, SERVICE_NAMES
 from espalier.providers.registry import PROVIDERS
 
 NAME = "espalier"
@@ -88,6 +88,7 @@ _NEEDED = (
         f'ne (join "," .Values.metrics.namespaces) "{deployment.MONITORING}"',
         "metrics.enabled",
     ),
+    ("dashboard.namespaces", ".Values.dashboard.namespaces", "dashboard.enabled"),
     ("webhooks.certManager.issuerRef", ".Values.webhooks.certManager.issuerRef", "webhooks.certManager.enabled"),
 )
 """Values, when they are set, and the value without which they have no effect."""
@@ -235,19 +236,27 @@ def _webhooks() -> str:
 
 def _manager() -> str:
     template = Template()
-    service, policy, budget, deployed = manifests.deployed("", pods=deployment.Pods(metrics_from=(_ANY,)))
+    service, pages, policy, budget, deployed = manifests.deployed(
+        "", pods=deployment.Pods(metrics_from=(_ANY,)), dashboard=(_ANY,)
+    )
     _set_deployment(template, deployed)
     budget["spec"]["maxUnavailable"] = template.value("$.Values.podDisruptionBudget.maxUnavailable | toJson")
-    *others, scraped = policy["spec"]["ingress"]
-    (selected,) = scraped["from"][0]["namespaceSelector"]["matchExpressions"]
-    selected["values"] = template.block("$.Values.metrics.namespaces | uniq")
-    policy["spec"]["ingress"] = [*others, *template.items("if $.Values.metrics.enabled", [scraped])]
+    *others, scraped, forwarded = policy["spec"]["ingress"]
+    for rule, values in ((scraped, "$.Values.metrics.namespaces"), (forwarded, "$.Values.dashboard.namespaces")):
+        (selected,) = rule["from"][0]["namespaceSelector"]["matchExpressions"]
+        selected["values"] = template.block(f"{values} | uniq")
+    policy["spec"]["ingress"] = [
+        *others,
+        *template.items("if $.Values.metrics.enabled", [scraped]),
+        *template.items("if and $.Values.dashboard.enabled $.Values.dashboard.namespaces", [forwarded]),
+    ]
     named = manifests.management(f"{_ANY}/{_ANY}")
     named["metadata"]["annotations"] = KEEP
     for at, key in enumerate(("namespace", "name")):
         named["data"][key] = template.value(f'index (splitList "/" .) {at} | quote')
     return (
         _text(template, [service, deployed])
+        + _text(template, [pages], "if .Values.dashboard.enabled")
         + _text(template, [policy], "if .Values.networkPolicy.enabled")
         + _text(template, [budget], "if .Values.podDisruptionBudget.enabled")
         + _text(template, [named], "with .Values.managementCluster")
@@ -273,10 +282,11 @@ def _set_deployment(template: Template, deployed: Tree) -> None:
     container["image"] = template.value(f'include "{NAME}.image" $ | quote')
     container |= template.entries("with $.Values.image.pullPolicy", {"imagePullPolicy": template.value(".")})
     container["resources"] = template.block("$.Values.resources")
-    *arguments, flag, address = container["args"]  # those of metrics are the last
+    *arguments, metrics_flag, metrics_at, dashboard_flag, dashboard_at = container["args"]
     container["args"] = [
         *arguments,
-        *template.items("if $.Values.metrics.enabled", [flag, address]),
+        *template.items("if $.Values.metrics.enabled", [metrics_flag, metrics_at]),
+        *template.items("if $.Values.dashboard.enabled", [dashboard_flag, dashboard_at]),
         *template.items(f"with {_NAMESPACES}", ["--namespace", template.value('join "," . | quote')]),
         *template.items(
             f'if ne $.Values.inPlace "{FrontEnd.ANNOTATIONS}"', ["--in-place", template.value("$.Values.inPlace")]
@@ -284,8 +294,12 @@ def _set_deployment(template: Template, deployed: Tree) -> None:
         *template.items(f"with {_SECRET}", ["--webhook-secret", template.value(". | quote")]),
         *template.items("range $.Values.extraArgs", [template.value(". | quote")]),
     ]
-    *ports, metrics = container["ports"]
-    container["ports"] = [*ports, *template.items("if $.Values.metrics.enabled", [metrics])]
+    *ports, metrics, pages = container["ports"]
+    container["ports"] = [
+        *ports,
+        *template.items("if $.Values.metrics.enabled", [metrics]),
+        *template.items("if $.Values.dashboard.enabled", [pages]),
+    ]
 
 
 def _certificate() -> str:
@@ -307,7 +321,10 @@ def _certificate() -> str:
     ]
     serving = {
         "secretName": template.value(f"{_SECRET} | quote"),
-        "dnsNames": SERVICE_NAMES.split(","),
+        "dnsNames": [
+            *SERVICE_NAMES.split(","),
+            *template.items("if $.Values.dashboard.enabled", list(DASHBOARD_NAMES)),
+        ],
         "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
         "issuerRef": template.block(f'$.Values.webhooks.certManager.issuerRef | default (dict "name" "{authority}")'),
     }

@@ -28,6 +28,7 @@ SET_FLAGS = (
     "--webhook-address",
     "--health-address",
     "--metrics-address",
+    "--dashboard-address",
     "--namespace",
     "--in-place",
     "--webhook-secret",
@@ -223,9 +224,23 @@ VALUES = (
         {"type": "string", "pattern": f"^{''.join(f'([0-9]+{unit})?' for unit in _TIMES)}$"},
     ),
     Value(
+        "dashboard.enabled",
+        False,
+        "Serve the dashboard on port 8443 of the pods, to whoever has a token of the API server, with its Service.",
+        _BOOLEAN,
+    ),
+    Value(
+        "dashboard.namespaces",
+        [],
+        "Namespaces of what forwards requests to it, such as an ingress controller. Default: forwarded ports alone "
+        "reach it.",
+        _strings(f"^{LABEL}$"),
+    ),
+    Value(
         "networkPolicy.enabled",
         True,
-        "Have a NetworkPolicy: TCP to the webhooks from anywhere, to metrics from `metrics.namespaces`, nothing else.",
+        "Have a NetworkPolicy: TCP to the webhooks from anywhere, to metrics from `metrics.namespaces`, to the "
+        "dashboard from `dashboard.namespaces`, nothing else.",
         _BOOLEAN,
     ),
     Value(
@@ -262,6 +277,8 @@ OF_FLAGS = {
     "--memory-limit": "resources.limits.memory",
     "--metrics": "metrics.enabled",
     "--metrics-namespace": "metrics.namespaces",
+    "--dashboard": "dashboard.enabled",
+    "--dashboard-namespace": "dashboard.namespaces",
 }
 """Flags of `espalier manifests`, and the values of the chart that stand for them."""
 

@@ -72,6 +72,18 @@ class Of(StrEnum):
 )
 @flags.webhook_secret
 @click.option(
+    "--dashboard",
+    is_flag=True,
+    help="Have the manager serve the dashboard to whoever has a token of the API server.",
+)
+@click.option(
+    "--dashboard-namespace",
+    multiple=True,
+    metavar="NAMES",
+    help="Namespaces of what forwards requests to it, such as an ingress controller; comma-separated, or repeat the "
+    "flag. Default: forwarded ports alone reach it.",
+)
+@click.option(
     "--kubeconfig-copies",
     is_flag=True,
     help="Print only the permission to copy kubeconfigs to these namespaces.",
@@ -94,6 +106,8 @@ def manifests(
     in_place: FrontEnd,
     management_cluster: str,
     webhook_secret: str,
+    dashboard: bool,
+    dashboard_namespace: Sequence[str],
     kubeconfig_copies: bool,
     seed: str,
     beside_gardener: bool,
@@ -127,7 +141,7 @@ def manifests(
     if image and reference(image) is None:
         raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
     if kubeconfig_copies and of is Of.MANAGER:
-        if not namespaces or image or webhook_url or pod_flags:
+        if not namespaces or image or webhook_url or pod_flags or dashboard or dashboard_namespace:
             raise Usage("--kubeconfig-copies needs --namespace and allows no other flag: it prints a Role for each")
         _output(manager.kubeconfig_copy_rights(namespaces), format, output_dir)
         return
@@ -140,7 +154,8 @@ def manifests(
         raise Usage(f"--beside-gardener: found with --of {of}, allowed is --of garden")
     if of is not Of.MANAGER:
         others = {"--namespace": namespace, "--in-place": in_place is not FrontEnd.ANNOTATIONS}
-        others |= {"--webhook-secret": webhook_secret}
+        others |= {"--webhook-secret": webhook_secret, "--dashboard": dashboard}
+        others |= {"--dashboard-namespace": dashboard_namespace}
         others |= {"--management-cluster": management_cluster, "--kubeconfig-copies": kubeconfig_copies}
         for flag, is_given in others.items():
             if is_given:
@@ -157,6 +172,11 @@ def manifests(
         flags.check_name("--webhook-secret", webhook_secret, flags.SECRET_OF_WEBHOOKS)
         if not image:
             raise Usage("--webhook-secret: found without --image; give it to the manager that --webhook-url leads to")
+    if dashboard and not image:
+        raise Usage("--dashboard: found without --image; give --dashboard-address to the manager that runs elsewhere")
+    if dashboard_namespace and not dashboard:
+        raise Usage("--dashboard-namespace: found without --dashboard, which serves it; give both, or neither")
+    opened_to = flags.namespaces(dashboard_namespace, "--dashboard-namespace") if dashboard else None
     trees = manager.everything(
         image=image,
         webhook_url=webhook_url,
@@ -165,6 +185,7 @@ def manifests(
         management_cluster=management_cluster,
         webhook_secret=webhook_secret,
         pods=pods,
+        dashboard=opened_to,
     )
     _output(trees, format, output_dir)
 

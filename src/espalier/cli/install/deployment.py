@@ -21,7 +21,7 @@ from espalier.cli.kit.failures import Usage
 
 Result = TypeVar("Result")
 
-WEBHOOK_PORT, HEALTH_PORT, METRICS_PORT = 9443, 8081, 8080
+WEBHOOK_PORT, HEALTH_PORT, METRICS_PORT, DASHBOARD_PORT = 9443, 8081, 8080, 8443
 USER = 65532
 """The user of our programs in their image, which no node knows."""
 
@@ -59,6 +59,14 @@ class Pods:
 
 
 @dataclass(frozen=True)
+class Dashboard:
+    """The dashboard that a program serves: its Service, and the namespaces of what forwards requests to it."""
+
+    service: str
+    opened_to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Program:
     """A program that runs as a Deployment: `name` is that of its ServiceAccount too."""
 
@@ -71,6 +79,8 @@ class Program:
 
     secret_mounts: tuple[tuple[str, str], ...] = ()
     """Secrets that it reads, each with the folder where it finds them."""
+
+    dashboard: Dashboard | None = None
 
 
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
@@ -225,22 +235,20 @@ def _memory(text: str) -> str:
 
 
 def deployed(program: Program, pods: Pods) -> list[Tree]:
-    """Service of its webhooks, who may reach it, what keeps a replica, Deployment."""
+    """Services of what it serves, who may reach it, what keeps a replica, Deployment."""
     labels = {"app.kubernetes.io/name": program.name}
     open_to: list[Tree] = []
     service: list[Tree] = []
     if program.webhook_service:
-        ports = [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}]
-        service = [
-            core.SERVICE.body(program.webhook_service, SYSTEM_NAMESPACE)
-            | {"spec": {"selector": labels, "ports": ports}}
-        ]
+        service.append(_service(program.webhook_service, "webhooks", labels))
         # API servers call webhooks from addresses that no selector names. Kubelets reach probes in any case.
         open_to.append({"ports": [{"protocol": "TCP", "port": "webhooks"}]})
     if pods.metrics_from:
-        named = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(pods.metrics_from)}
-        ports = [{"protocol": "TCP", "port": "metrics"}]
-        open_to.append({"from": [{"namespaceSelector": {"matchExpressions": [named]}}], "ports": ports})
+        open_to.append(_open_to(pods.metrics_from, "metrics"))
+    if program.dashboard is not None:
+        service.append(_service(program.dashboard.service, "dashboard", labels))
+        if program.dashboard.opened_to:  # forwarded ports come from the node itself
+            open_to.append(_open_to(program.dashboard.opened_to, "dashboard"))
     return [
         *service,
         core.NETWORK_POLICY.body(program.name, SYSTEM_NAMESPACE)
@@ -269,6 +277,19 @@ def deployed(program: Program, pods: Pods) -> list[Tree]:
             }
         },
     ]
+
+
+def _service(name: str, port: str, labels: Tree) -> Tree:
+    """A Service for TLS to a port of the pods."""
+    ports = [{"name": port, "port": 443, "targetPort": port}]
+    return core.SERVICE.body(name, SYSTEM_NAMESPACE) | {"spec": {"selector": labels, "ports": ports}}
+
+
+def _open_to(namespaces: Sequence[str], port: str) -> Tree:
+    """A rule that lets pods of these namespaces reach a port."""
+    named = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+    ports = [{"protocol": "TCP", "port": port}]
+    return {"from": [{"namespaceSelector": {"matchExpressions": [named]}}], "ports": ports}
 
 
 def _pod(program: Program, pods: Pods, labels: Tree) -> Tree:
@@ -311,8 +332,9 @@ def _container(program: Program, pods: Pods, folders: dict[str, str]) -> Tree:
     probe = {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 10}
     ports = {"webhooks": WEBHOOK_PORT} if program.webhook_service else {}
     ports |= {"health": HEALTH_PORT} | ({"metrics": METRICS_PORT} if pods.metrics_from else {})
-    addresses = {"webhooks": "--webhook-address", "health": "--health-address", "metrics": "--metrics-address"}
-    listening = [text for name, port in ports.items() for text in (addresses[name], f":{port}")]
+    ports |= {"dashboard": DASHBOARD_PORT} if program.dashboard is not None else {}
+    flags_of = {"webhooks": "--webhook-address"}
+    listening = [text for name, port in ports.items() for text in (flags_of.get(name, f"--{name}-address"), f":{port}")]
     mounts = [{"name": name, "mountPath": folder, "readOnly": True} for name, folder in folders.items()]
     return {
         "name": program.container,

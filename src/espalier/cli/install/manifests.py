@@ -17,7 +17,7 @@ from espalier.cli.install import admission_policies, deployment
 from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.flags import LABEL
 from espalier.cli.programs import components
-from espalier.cli.programs.webhook_configurations import SERVICE, webhook_tree
+from espalier.cli.programs.webhook_configurations import DASHBOARD_SERVICE, SERVICE, webhook_tree
 from espalier.clusters import rbac
 from espalier.clusters.design.provider import Providers
 from espalier.kube.rbac import Right, trees
@@ -43,16 +43,17 @@ def everything(
     management_cluster: str = "",
     webhook_secret: str = "",
     pods: deployment.Pods | None = None,
+    dashboard: Sequence[str] | None = None,
 ) -> list[Tree]:
     """All objects of an installation, whose manager runs in the cluster (`image`) or is reached at a URL.
 
-    Raises `Usage`.
+    `dashboard`: namespaces of what forwards requests to it; None for none. Raises `Usage`.
     """
     return [
         *installed(PROVIDERS, namespaces, in_place),
         *([management(management_cluster)] if management_cluster else []),
         *(tree for _, tree in webhook_configurations(webhook_url, namespaces)),
-        *(deployed(image, namespaces, in_place, pods, webhook_secret) if image else []),
+        *(deployed(image, namespaces, in_place, pods, webhook_secret, dashboard) if image else []),
     ]
 
 
@@ -147,10 +148,12 @@ def deployed(
     in_place: FrontEnd = FrontEnd.ANNOTATIONS,
     pods: deployment.Pods | None = None,
     webhook_secret: str = "",
+    dashboard: Sequence[str] | None = None,
 ) -> list[Tree]:
-    """The manager in the cluster, with its Service and what protects it."""
+    """The manager in the cluster, with its Services and what protects it."""
     share = ["--namespace", ",".join(namespaces)] if namespaces else []
     share += ["--in-place", str(in_place)] if in_place is not FrontEnd.ANNOTATIONS else []
     share += ["--webhook-secret", webhook_secret] if webhook_secret else []
-    manager = deployment.Program(NAME, "manager", ("manager", *share), image, webhook_service=SERVICE)
+    served = None if dashboard is None else deployment.Dashboard(DASHBOARD_SERVICE, tuple(dashboard))
+    manager = deployment.Program(NAME, "manager", ("manager", *share), image, webhook_service=SERVICE, dashboard=served)
     return deployment.deployed(manager, pods or deployment.Pods())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
@@ -12,6 +12,7 @@ from espalier.clusters import setup as clusters
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Providers, infrastructures
 from espalier.clusters.observe.settling import SETTLE_TIME
+from espalier.kube.pki import KeyPair
 from espalier.releases import Uninstalled
 from espalier.runtime.certificates import SECRET_NAME, ServingCertificate
 from espalier.runtime.component import Component
@@ -51,15 +52,25 @@ def of_manager(
 
 
 def certify(
-    manager: Manager, webhooks: Webhooks, names: Sequence[str], hooks_at: Tree | None, secret: str = ""
+    manager: Manager,
+    webhooks: Webhooks,
+    names: Sequence[str],
+    hooks_at: Tree | None,
+    secret: str = "",
+    others: Sequence[Callable[[KeyPair], None]] = (),
 ) -> None:
     """Serve the webhooks with a certificate for these names, and have the API servers that call them trust it.
 
-    It is that of a `secret` that somebody else writes, or one that is issued here.
+    It is that of a `secret` that somebody else writes, or one that is issued here. `others` serve with it too.
 
     With `hooks_at` (`{"url": …}` or `{"service": …}`), Cluster API calls the runtime hooks there.
     """
     client = manager.replica_client
+
+    def serve(pair: KeyPair) -> None:
+        for use in (webhooks.use, *others):
+            use(pair)
+
     webhooks.certificate = ServingCertificate(
         client,
         namespace=SYSTEM_NAMESPACE,
@@ -67,7 +78,7 @@ def certify(
         validating=[rbac.VALIDATING_WEBHOOKS],
         mutating=[rbac.MUTATING_WEBHOOKS],
         registrations=[Extension(client, hooks_at)] if hooks_at is not None else [],
-        serve=webhooks.use,
+        serve=serve,
         clock=manager.clock,
         secret_name=secret or SECRET_NAME,
         issued=bool(secret),

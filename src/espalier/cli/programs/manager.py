@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,9 +19,10 @@ from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.hints import hint
 from espalier.cli.programs import components, processes
 from espalier.cli.programs.installation import InstallReleases
-from espalier.cli.programs.webhook_configurations import SERVICE, SERVICE_NAMES
+from espalier.cli.programs.webhook_configurations import DASHBOARD_NAMES, SERVICE, SERVICE_NAMES
 from espalier.clusters import Isolation
 from espalier.clusters.observe.settling import SETTLE_TIME
+from espalier.kube.kubeconfig import find_access
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.component import assemble
@@ -92,6 +95,7 @@ USER_AGENT = "espalier-manager"
 @processes.webhook_client_ca
 @processes.health_address
 @processes.metrics_address
+@processes.dashboard_address
 @flags.releases
 @flags.log_level(default="info")
 async def manager(
@@ -114,6 +118,7 @@ async def manager(
     webhook_client_ca: Path | None,
     health_address: str,
     metrics_address: str,
+    dashboard_address: str,
     releases: Path | None,
     log_level: str,
 ) -> int:
@@ -129,6 +134,12 @@ async def manager(
         raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
     settles = flags.seconds(settle_time, "--settle-time")
     webhook_at = processes.address("--webhook-address", webhook_address)
+    dashboard_at = processes.address("--dashboard-address", dashboard_address)
+    if dashboard_at and not webhook_at:
+        raise Usage(
+            "--dashboard-address: the dashboard is served with the certificate of the webhooks; give --webhook-address "
+            "as well"
+        )
     uses_hooks = in_place is FrontEnd.HOOKS
     if uses_hooks and not webhook_at:
         raise Usage("--in-place hooks: hooks are served at the webhook address; give --webhook-address as well")
@@ -137,7 +148,8 @@ async def manager(
         flags.check_name("--webhook-secret", webhook_secret, flags.SECRET_OF_WEBHOOKS)
     offered = Releases.load(releases)
     options = Options(tuple(controllers.split(",")), flags.namespaces(namespace), watch_filter)
-    async with processes.managed(
+    serving = AsyncExitStack()
+    managed = processes.managed(
         kubeconfig=kubeconfig,
         context=context,
         user_agent=USER_AGENT,
@@ -147,13 +159,24 @@ async def manager(
         log_level=log_level,
         options=options,
         hint=hint,
-    ) as running:
+    )
+    async with managed as running, serving:
         # Each replica serves webhooks. Without releases no cluster can be rendered: what could not be installed is
         # reported.
         webhooks = processes.webhooks(webhook_at, webhook_client_ca)
         if webhook_at:
+            names = webhook_names.split(",")
             trusting = hooks_at if uses_hooks else None
-            components.certify(running, webhooks, webhook_names.split(","), trusting, webhook_secret)
+            others = []
+            if dashboard_at:
+                # It renders, and loads what pages and plans need: for those who want it.
+                from espalier.cli.programs import portal as portals  # noqa: PLC0415
+
+                portal = portals.portal(find_access(kubeconfig=kubeconfig, context=context, environment=os.environ))
+                await serving.enter_async_context(portal.running(*dashboard_at))
+                names += DASHBOARD_NAMES
+                others.append(portal.use)
+            components.certify(running, webhooks, names, trusting, webhook_secret, others)
         installing = InstallReleases(running.client, running.caches, offered)
         made_of = components.of_manager(
             PROVIDERS,

@@ -100,6 +100,16 @@ metrics_address = click.option(
 )
 
 
+dashboard_address = click.option(
+    "--dashboard-address",
+    default="0",
+    metavar="HOST:PORT",
+    show_default="none",
+    help="Listen address of the dashboard, for whoever has a token of the API server; 0 for none. It is served over "
+    "TLS, with the webhooks' certificate.",
+)
+
+
 @asynccontextmanager
 async def managed(
     *,

@@ -1,4 +1,4 @@
-"""Webhooks of a program of ours as the API server has them configured, and the Service of the manager's."""
+"""Webhooks of a program of ours as the API server has them configured, and the Services of the manager."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from espalier.runtime.admission import AdmissionWebhook
 
 SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
+
+DASHBOARD_SERVICE = "espalier-dashboard"
+DASHBOARD_NAMES = (
+    f"{DASHBOARD_SERVICE}.{SYSTEM_NAMESPACE}.svc",
+    f"{DASHBOARD_SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local",
+    "localhost",
+)
+"""Names of the dashboard in the webhooks' certificate: those of its Service, and that of a forwarded port."""
 
 
 def webhook_tree(url: str, webhook: AdmissionWebhook, service: str, namespaces: Sequence[str] = ()) -> Tree:

@@ -32,6 +32,8 @@ class Frame(NamedTuple):
     scope: str
     """The namespaces that are shown."""
     links: tuple[Link, ...]
+    user: str = ""
+    """The user who has signed in, where pages are served to many."""
 
 
 def page(frame: Frame, current: str, title: str, feed: Feed, events: str, *content: Node) -> str:
@@ -47,7 +49,11 @@ def page(frame: Frame, current: str, title: str, feed: Feed, events: str, *conte
                 h.link(rel="stylesheet", href=f"{frame.root}static/dashboard.css"),
                 h.script(src=f"{frame.root}static/dashboard.js", type="module"),
             ],
-            h.body(data_events=f"{frame.root}{events}", data_number=str(feed.number))[
+            h.body(
+                data_events=f"{frame.root}{events}",
+                data_number=str(feed.number),
+                data_ended="signed out: load this page again" if frame.user else None,
+            )[
                 h.a(".skip", href="#main")["Skip to the content"],
                 sprite(),
                 h.header(".top")[
@@ -64,6 +70,7 @@ def page(frame: Frame, current: str, title: str, feed: Feed, events: str, *conte
                     h.span(".where")[
                         h.span(".server", title=f"API server {frame.server}")[frame.server], h.span[frame.scope]
                     ],
+                    _signed_in(frame.user) if frame.user else None,
                     h.span("#live", role="status")["connecting"],
                 ],
                 h.div("#banner-place", aria_live="polite")[made(feed.of("banner-place"))],
@@ -71,6 +78,12 @@ def page(frame: Frame, current: str, title: str, feed: Feed, events: str, *conte
             ],
         ]
     )
+
+
+def _signed_in(user: str) -> Node:
+    return h.form(".signed-in", method="post", action="/logout")[
+        h.span(".user", title="The user whose rights these pages have")[text(user)], h.button["Sign out"]
+    ]
 
 
 def made(fragments: Iterable[Fragment]) -> Node:
@@ -97,7 +110,7 @@ def plain(title: str, message: str, *, to: str = "") -> str:
                 h.meta(name="viewport", content="width=device-width, initial-scale=1"),
                 h.meta(http_equiv="refresh", content=f"0; url={to}") if to else None,
                 h.title[title],
-                h.link(rel="icon", href=f"{to}static/icon.svg") if to.startswith("/") else None,
+                h.link(rel="icon", href=f"{to}static/icon.svg") if to.startswith("/") and to.endswith("/") else None,
             ],
             h.body[h.main[h.h1[title], h.p[message], h.p[h.a(href=to)["Open the dashboard"]] if to else None]],
         ]

@@ -73,7 +73,7 @@ function connect() {
   source.onerror = () => {
     if (source?.readyState === EventSource.CLOSED) {
       disconnect();
-      state("ended: run `espalier dashboard` again, and open what it prints", "off");
+      state(body.dataset.ended ?? "ended: run `espalier dashboard` again, and open what it prints", "off");
       retry = setTimeout(connect, 5000);
     } else {
       state("connection lost, trying again", "off");
