@@ -26,6 +26,7 @@ from espalier.apiserver.builtin import builtin
 from espalier.apiserver.core import reading
 from espalier.apiserver.documents import definitions
 from espalier.apiserver.fields import patches
+from espalier.apiserver.fields.json_patch import json_patch as apply_json_patch
 from espalier.apiserver.requests import selectors
 from espalier.apiserver.schema import cel, cel_values, rules, validation
 from espalier.apiserver.schema.pruning import Pruner
@@ -505,7 +506,7 @@ TARGETS: dict[str, Target] = {
     "field selector": Target(selector_text, _fields, (ApiError,), SELECTOR_BOMBS),
     "watch filter": Target(selector_text, labels.parse, (ValueError,), SELECTOR_BOMBS),
     "json patch": Target(
-        json_patch, lambda patch: patches.json_patch(A_POD, patch), (ApiError,), (DOUBLING, DEEPENING)
+        json_patch, lambda patch: apply_json_patch(A_POD, encode_json(patch)), (ApiError,), (DOUBLING, DEEPENING)
     ),
     "merge patch": Target(tree, lambda patch: patches.merge(A_POD, patch)),
     "strategic patch": Target(pod_patch, _strategic, (ApiError,)),

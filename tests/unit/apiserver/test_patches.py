@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.fields import patches
+from espalier.apiserver.fields.json_patch import json_patch
 from espalier.kube.errors import BadRequest, Invalid, ServerFailure
 
 POD_SPEC = builtin.node("io.k8s.api.core.v1.PodSpec")
@@ -85,13 +87,13 @@ def test_an_item_without_its_key_is_refused() -> None:
 @pytest.mark.parametrize("patch", [{"op": "add"}, [1]])
 def test_an_invalid_json_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):
-        patches.json_patch({"a": 1}, patch)
+        json_patch({"a": 1}, json.dumps(patch).encode())
 
 
 @pytest.mark.parametrize("patch", [[{"op": "jump", "path": "/a"}], [{"path": "/a"}]])
 def test_a_step_that_is_none_is_invalid_as_upstream(patch: Any) -> None:
     with pytest.raises(Invalid):
-        patches.json_patch({"a": 1}, patch)
+        json_patch({"a": 1}, json.dumps(patch).encode())
 
 
 @pytest.mark.parametrize(
@@ -104,11 +106,11 @@ def test_a_step_that_is_none_is_invalid_as_upstream(patch: Any) -> None:
 )
 def test_a_json_patch_that_does_not_fit_is_invalid(operation: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        patches.json_patch({"a": 1}, [operation])
+        json_patch({"a": 1}, json.dumps([operation]).encode())
 
 
 def test_json_patch_is_limited_as_by_kube_apiserver() -> None:
     operations = [{"op": "add", "path": "/a", "value": number} for number in range(10_000)]
-    assert patches.json_patch({}, operations) == {"a": 9_999}
+    assert json_patch({}, json.dumps(operations).encode()) == {"a": 9_999}
     with pytest.raises(BadRequest, match=r"maximum operations in a JSON patch is 10000, got 10001"):
-        patches.json_patch({}, [*operations, operations[0]])
+        json_patch({}, json.dumps([*operations, operations[0]]).encode())

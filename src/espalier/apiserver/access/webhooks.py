@@ -20,7 +20,7 @@ from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.builtin.webhook_rules import Admission, Webhook
-from espalier.apiserver.fields import patches
+from espalier.apiserver.fields.json_patch import json_patch
 from espalier.kube.errors import ApiError, BadRequest, ServerFailure, Status, error_of
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import User
@@ -211,8 +211,8 @@ def _read(body: bytes, uid: str) -> _Answer:
 
 def _apply_patch(webhook: Webhook, tree: Tree, patch: str) -> Tree:
     try:
-        return patches.json_patch(tree, json_trees.decode(base64.b64decode(patch, validate=True)))
-    except (binascii.Error, msgspec.MsgspecError, ApiError) as error:
+        return json_patch(tree, base64.b64decode(patch, validate=True))
+    except (binascii.Error, ApiError) as error:
         raise ServerFailure.of(
             f'Internal error occurred: the patch of admission webhook "{webhook.name}" could not be applied: {error}'
         ) from error

@@ -23,6 +23,7 @@ from espalier.apiserver.core.core import Core, RequestSteps, is_valid, to_served
 from espalier.apiserver.core.storage_pipeline import Draft, StoragePipeline, manager_of
 from espalier.apiserver.documents import definitions
 from espalier.apiserver.fields import patches, typed_patch
+from espalier.apiserver.fields.json_patch import json_patch
 from espalier.apiserver.requests import bodies
 from espalier.apiserver.requests.requests import APPLY, RequestInfo, attributes_of
 from espalier.apiserver.schema import metadata
@@ -290,7 +291,7 @@ class Writer:
                 raise failures.bad_request(f"error decoding patch: {problem}")
             apply: Change = lambda tree: patches.merge(tree, patch)  # noqa: E731
         elif media == JSON_PATCH:
-            apply = lambda tree: patches.json_patch(tree, patch)  # noqa: E731
+            apply = lambda tree: json_patch(tree, info.request.body)  # noqa: E731
         else:
             if not isinstance(patch, dict):
                 raise failures.bad_request(go_json.mistyped(patch, "value of type map[string]interface {}"))

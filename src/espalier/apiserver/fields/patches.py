@@ -1,19 +1,10 @@
-"""Patches: JSON merge patch (RFC 7386), JSON patch (RFC 6902) and Kubernetes' strategic merge patch."""
+"""Patches: JSON merge patch (RFC 7386) and Kubernetes' strategic merge patch."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import jsonpatch
-import jsonpointer
-import msgspec
-
-from espalier.api import json_trees
-from espalier.api.meta import Tree
-from espalier.apiserver.wire import go_json
-from espalier.apiserver.wire.content import TooLarge
-from espalier.apiserver.wire.failures import bad_request, internal_error, invalid, invalid_object, rejected, shown
-from espalier.kube.objects import encode_json
+from espalier.apiserver.wire.failures import internal_error
 from espalier.kube.server_side_apply.structure import Node
 
 DIRECTIVE = "$patch"
@@ -23,12 +14,6 @@ RETAIN_KEYS = "$retainKeys"
 
 STRATEGIC = "application/strategic-merge-patch+json"
 """Media type of strategic merge patches."""
-
-MAX_OPERATIONS = 10_000
-"""The maximum operations of a JSON patch; kube-apiserver's limit."""
-
-MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""The maximum bytes that the `copy` operations of a JSON patch may copy; kube-apiserver's limit."""
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -42,56 +27,6 @@ def merge(target: Any, patch: Any) -> Any:
         else:
             result[name] = merge(result.get(name), value)
     return result
-
-
-def json_patch(target: Tree, operations: Any) -> Tree:
-    """The target with a JSON patch applied.
-
-    Raises `BadRequest` when it is malformed, `Invalid` when it can't be applied (a test fails, a path is missing).
-    """
-    if not isinstance(operations, list):
-        problem = go_json.mistyped(operations, "value of type []handlers.jsonPatchOp")
-        raise bad_request(f"error decoding patch: {problem}")
-    for operation in operations:
-        if not isinstance(operation, dict):
-            problem = go_json.mistyped(operation, "value of type handlers.jsonPatchOp")
-            raise bad_request(f"error decoding patch: {problem}")
-    if len(operations) > MAX_OPERATIONS:
-        raise bad_request(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
-    copied = 0
-    # Copies: the library puts values of a patch into the object as they are, and a patch may be tried again.
-    result: Any = msgspec.json.decode(encode_json(target))
-    operations = msgspec.json.decode(encode_json(operations))
-    try:
-        jsonpatch.JsonPatch(operations)  # all operations are read before the first is carried out
-        for operation in operations:
-            if operation["op"] == "copy":
-                copied += len(encode_json(jsonpointer.JsonPointer(operation["from"]).resolve(result)))
-                if copied > MAX_COPIED_BYTES:
-                    raise TooLarge.of(f"the copy operations of a JSON patch may copy at most {MAX_COPIED_BYTES} bytes")
-            result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
-        json_trees.require_flat(encode_json(result))
-    except (json_trees.TooDeep, RecursionError) as error:
-        raise bad_request(f"the patch results in an object that cannot be read: {json_trees.TooDeep()}") from error
-    except _INAPPLICABLE as error:
-        raise rejected() from error
-    if not isinstance(result, dict):
-        problem = go_json.head_problem(result)
-        cause = invalid("patch", shown(result), f"couldn't get version/kind; json parse error: {problem}")
-        raise invalid_object("", "", "", [cause])
-    return result
-
-
-_INAPPLICABLE = (
-    jsonpatch.JsonPatchException,
-    jsonpointer.JsonPointerException,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    ValueError,
-)
-"""Exceptions of the library for a patch that can't be applied: not only its own."""
 
 
 def strategic(target: Any, patch: Any, node: Node | None) -> Any:
