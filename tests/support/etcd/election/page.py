@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.support.etcd.election import leases
+from tests.support.etcd.election import leases, sets
 from tests.support.etcd.election.closures import Closure
 from tests.support.etcd.election.explorations import EXPLORED, Bounds
 from tests.support.etcd.election.explorer import Exploration, Violation
@@ -105,6 +105,16 @@ def _holes(head: str, holes: tuple[Hole, ...]) -> Iterator[str]:
         yield hole_row(hole, found.violation)
 
 
+def _sets() -> Iterator[str]:
+    yield "| what may happen | states | transitions | in |"
+    yield "|---|---|---|---|"
+    yield from (sets.row(of, sets.explored(of.bounds, most=5_000_000)) for of in sets.EXPLORED)
+    yield ""
+    yield "| rule | breaks | after steps |"
+    yield "|---|---|---|"
+    yield from (sets.rule_row(rule, sets.without(rule)) for rule in sets.RULES)
+
+
 def _leases() -> Iterator[str]:
     yield "| rules and times | states | extensions kept apart |"
     yield "|---|---|---|"
@@ -113,6 +123,7 @@ def _leases() -> Iterator[str]:
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "explored": _explored,
+    "sets": _sets,
     "leases": _leases,
     "proposal": lambda: _holes("hole of the proposal", OF_THE_PROPOSAL),
     "closures": lambda: _holes("rule", tuple(CLOSURES[closure] for closure in Closure)),
