@@ -8,11 +8,13 @@ import re
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from espalier.assets.recipes import ETCD
+from espalier.etcd.client import connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
 from tests.support.etcd.owners import QUICK, revision
@@ -118,6 +120,30 @@ async def test_member_that_lost_its_data_joins_again(tmp_path: Path) -> None:
         again = {member.name: member.id for member in await source.known()}
         assert again[lost.name] != ids[lost.name]
         assert [again[member.name] for member in others] == [ids[member.name] for member in others]
+
+
+async def test_member_removed_by_hand_joins_again(tmp_path: Path) -> None:
+    """Its data look whole, but no etcd starts with them: the others have its data."""
+    async with sets(tmp_path, ETCD) as moves:
+        source = moves.set()
+        await source.start()
+        await source.serves()
+        ids = {member.name: member.id for member in await source.known()}
+        removed = source.members[2]
+        async with source.client() as client:
+            await client.put(b"/before", b"")
+            remove = partial(client.remove_member, ids[removed.name])
+            await eventually(remove, lambda _: True, despite=EtcdError)  # once all have been connected for a while
+
+        async def is_back() -> bool:
+            known = {member.name: member for member in await source.known()}
+            again = known.get(removed.name)
+            return again is not None and again.id != ids[removed.name] and not again.is_learner
+
+        await eventually(is_back, despite=EtcdError, told=source.logs)
+        await source.serves()
+        async with connect(removed.etcd_url) as client:
+            assert await client.get(b"/before") is not None
 
 
 async def test_snapshots_go_on_by_another_leader(tmp_path: Path) -> None:

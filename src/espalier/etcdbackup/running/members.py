@@ -29,7 +29,7 @@ from espalier.etcd.requests import Range
 from espalier.etcd.results import Member
 from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration
-from espalier.etcdbackup.running.parts import NotStarted
+from espalier.etcdbackup.running.parts import NotStarted, Standing
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision
 
 Answer = TypeVar("Answer")
@@ -122,6 +122,20 @@ class Members:
         log.info("joining as a learner", name=own.name, id=f"{added.id:x}", members=len(present))
         return revision
 
+    async def standing(self) -> Standing:
+        """See `Peers`."""
+        own = self.membership.own
+        others = [url for name, url in self.clients.items() if name != own.name]
+        try:
+            async with connect(*others, timeout=JOIN_TIMEOUT) as etcd:
+                known = [member for member in await etcd.members() if set(member.peer_urls) & set(own.peer_urls)]
+        except EtcdError as error:
+            log.debug("the other members do not answer", name=own.name, error=str(error))
+            return Standing.UNKNOWN
+        if not known:
+            return Standing.REMOVED
+        return Standing.LEARNER if all(member.is_learner for member in known) else Standing.MEMBER
+
     async def settle(self, etcd: Client) -> None:
         """See `Peers`."""
         own = self.membership.own
@@ -144,7 +158,11 @@ class Members:
 
     def client_of(self, member: Member) -> Client:
         """See `Peers`."""
-        return connect(self.clients[self._name(member)])
+        name = self._name(member)
+        if name not in self.clients:
+            present = f"member {member.id:x} at {', '.join(member.peer_urls)}"
+            raise EtcdError(f"{present} is not one of {', '.join(sorted(self.clients))}; remove it from etcd")
+        return connect(self.clients[name])
 
     async def _correct(self, etcd: Client, own_id: int) -> None:
         """An etcd that had one member alone did not need URLs for peers."""
@@ -156,7 +174,7 @@ class Members:
     def _name(self, member: Member) -> str:
         """The name of a member; etcd does not know it before that member has started."""
         known = (each.name for each in self.membership.members if set(each.peer_urls) & set(member.peer_urls))
-        return next(known, member.name)
+        return next(known, member.name or f"{member.id:x}")
 
     def _write(self, state: str, cluster: Sequence[str]) -> None:
         """Write etcd's configuration. It names its own URLs only where it starts without data. Raises `OSError`,

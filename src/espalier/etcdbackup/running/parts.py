@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 import msgspec
@@ -77,6 +78,17 @@ class Data(Protocol):
         """
 
 
+class Standing(Enum):
+    """The standing of a member among the others, as they know it."""
+
+    UNKNOWN = "Unknown"
+    """None of them answers, or they have no quorum."""
+    MEMBER = "Member"
+    LEARNER = "Learner"
+    """It has no vote: it is getting the data."""
+    REMOVED = "Removed"
+
+
 class Peers(Protocol):
     """The members of an etcd that has several, as one of them deals with them."""
 
@@ -95,6 +107,9 @@ class Peers(Protocol):
         """Have the others admit this member, which must have no data, and configure etcd for it. Returns a revision
         that they have reached. Raises `NotStarted`, `OSError`, `ValueError`."""
 
+    async def standing(self) -> Standing:
+        """The standing of this member among the others."""
+
     async def settle(self, etcd: Client) -> None:
         """Return once this member, whose etcd runs, has a vote and can be reached by its peers."""
 
@@ -110,7 +125,7 @@ class Peers(Protocol):
         """Call `backup/status` of another member's agent. Raises as `ask`."""
 
     def client_of(self, member: Member) -> Client:
-        """A client of another member, to be closed."""
+        """A client of another member, to be closed. Raises `EtcdError` for a member that somebody has added."""
 
 
 @dataclass(frozen=True, slots=True)

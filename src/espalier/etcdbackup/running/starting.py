@@ -17,7 +17,7 @@ from espalier.api.listing import first
 from espalier.etcdbackup.election.agent import Settings
 from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.plan import BUMP, target
-from espalier.etcdbackup.running.parts import NotStarted, Origin, Parts
+from espalier.etcdbackup.running.parts import NotStarted, Origin, Parts, Standing
 from espalier.etcdbackup.running.sync_objects import SyncObjects
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import Inventory
@@ -30,6 +30,7 @@ _MAY_HAVE_WRITES = (
     "clients may have written to this etcd: find its backups, or declare its data lost (docs/etcd-backup.md)"
 )
 _LOST_WRITES = "their volumes were replaced by older ones; bring back the newer ones"
+_NO_VOTE = "the others give it one when two of them serve, and it has their data"
 SETTLE_TIMEOUT = 30.0
 """Seconds that a member that answers has to get its vote."""
 
@@ -78,9 +79,7 @@ class Starting:
         self._usable = usable_snapshots(await read_inventory(parts.store), marker, self._served)
         if not await parts.guard.is_running():
             await self._start(marker)
-        if parts.peers is not None:
-            async with asyncio.timeout(SETTLE_TIMEOUT):
-                await parts.peers.settle(parts.etcd)
+        await self._get_vote()
         revision = await newest_revision(parts.etcd)
         if revision < target(self._usable):
             if parts.peers is not None:
@@ -124,6 +123,8 @@ class Starting:
         except NotStarted as error:
             await guard.stop()  # it may hang
             damage = await data.damage()
+            if not damage and await self._standing() is Standing.REMOVED:
+                damage = "the other members have removed this one"
             if not damage:
                 raise NotStarted(f"{error}; its data look intact and were left unchanged") from None
             log.warning("etcd does not start from its data", error=str(error), damage=damage)
@@ -138,10 +139,33 @@ class Starting:
             return
         settling = asyncio.create_task(peers.settle(self._parts.etcd), name="vote of an etcd member")
         try:
-            await guard.start()
+            while True:
+                try:
+                    await guard.start()
+                except NotStarted:
+                    if not await guard.is_running() or await self._standing() is not Standing.LEARNER:
+                        raise
+                    log.info("this member is still getting the data of the others")  # ended now, it would begin again
+                else:
+                    return
         finally:
             settling.cancel()
             await asyncio.gather(settling, return_exceptions=True)
+
+    async def _get_vote(self) -> None:
+        """Return once a member of several has its vote. Raises `NotStarted`."""
+        peers = self._parts.peers
+        if peers is None:
+            return
+        try:
+            async with asyncio.timeout(SETTLE_TIMEOUT):
+                await peers.settle(self._parts.etcd)
+        except TimeoutError:
+            raise NotStarted(f"this member got no vote within {SETTLE_TIMEOUT:g} s: {_NO_VOTE}") from None
+
+    async def _standing(self) -> Standing:
+        peers = self._parts.peers
+        return await peers.standing() if peers is not None else Standing.UNKNOWN
 
     async def _provide_data(self, marker: FirstStart) -> None:
         """Restore the data directory. Where clients may have written to other members, those have the data: this one

@@ -33,8 +33,10 @@ async def defragment(own: Client, client_of: Callable[[Member], Client], clock: 
         if alarm.type != "NOSPACE":
             log.warning("not defragmented: etcd has an alarm", alarm=alarm.type)
             return
-    clients = [client_of(member) for member in other_members]
+    clients: list[Client] = []
     try:
+        for member in other_members:
+            clients.append(client_of(member))
         for client in clients:
             await client.status()
         for client in (*clients, own):

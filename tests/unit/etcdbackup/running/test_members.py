@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from espalier.api.etcd.calls import BackupStatus
+from espalier.etcd.errors import EtcdError
 from espalier.etcd.requests import Range
+from espalier.etcd.results import Member
+from espalier.etcdbackup.restore.members import membership
 from espalier.etcdbackup.running import members
 from espalier.etcdbackup.running.agent import AgentRun
+from espalier.etcdbackup.running.parts import Standing
 
 
 class Etcd:
@@ -69,3 +76,52 @@ async def test_leaders_agent_tells_about_backups(
     """A gardenlet reaches any of the agents; only that of the leader knows the snapshots."""
     run: Any = SimpleNamespace(backup_status=lambda: own, _parts=SimpleNamespace(peers=Peers(**answers)))
     assert await AgentRun.backup_status_of_all(run) == expected
+
+
+def peers_of_three() -> members.Members:
+    """The members of an etcd, as its first one knows them."""
+    urls = {name: f"http://{name}:2380" for name in ("m-0", "m-1", "m-2")}
+    cluster = ",".join(f"{name}={url}" for name, url in urls.items())
+    clients = {name: f"http://{name}:2379" for name in urls}
+    configuration: Any = None
+    return members.Members(
+        membership("m-0", cluster, advertise_peer_urls=urls["m-0"]), clients, {}, configuration, Path("/nowhere")
+    )
+
+
+async def test_member_added_by_somebody_is_not_asked() -> None:
+    """The agent of the leader goes on: it defragments no stranger, and says who it is."""
+    stranger = Member(0xBAD, "", ("http://elsewhere:2380",), (), False)
+    with pytest.raises(EtcdError, match=r"member bad at http://elsewhere:2380 is not one of m-0, m-1, m-2; remove it"):
+        peers_of_three().client_of(stranger)
+    assert peers_of_three()._name(stranger) == "bad", "etcd refuses a cluster with a member without a name"
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ([Member(1, "m-0", ("http://m-0:2380",), (), False)], Standing.MEMBER),
+        ([Member(1, "", ("http://m-0:2380",), (), True)], Standing.LEARNER),
+        ([Member(2, "m-1", ("http://m-1:2380",), (), False)], Standing.REMOVED),
+        (None, Standing.UNKNOWN),
+    ],
+)
+async def test_others_know_the_standing_of_a_member(
+    monkeypatch: pytest.MonkeyPatch, known: list[Member] | None, expected: Standing
+) -> None:
+    asked: list[str] = []
+
+    @asynccontextmanager
+    async def connected(*urls: str, timeout: float) -> AsyncIterator[Any]:
+        asked.extend(urls)
+
+        async def answer() -> list[Member]:
+            if known is None:
+                raise EtcdError("no quorum")
+            return known
+
+        yield SimpleNamespace(members=answer)
+
+    monkeypatch.setattr(members, "connect", connected)
+    assert await peers_of_three().standing() is expected
+    assert asked == ["http://m-1:2379", "http://m-2:2379"], "its own etcd may know an older list"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from espalier.api.etcd.ownership import Served
 from espalier.etcd.requests import Range
 from espalier.etcdbackup.restore.plan import BUMP
-from espalier.etcdbackup.running.parts import NotStarted, Origin
+from espalier.etcdbackup.running import starting as module
+from espalier.etcdbackup.running.parts import NotStarted, Origin, Standing
 from espalier.etcdbackup.running.starting import Starting
 
 CLUSTER = "shoot--a--b/1"
@@ -23,6 +25,13 @@ class Peers:
         self.is_first, self.first = is_first, "etcd-main-0"
         self.revision = revision
         self.configured: list[str] = []
+        self.standings: list[Standing] = []
+
+    async def standing(self) -> Standing:
+        return self.standings.pop(0)
+
+    async def settle(self, _etcd: Any) -> None:
+        await asyncio.Event().wait()
 
     def configure(self, *, begins: bool = False) -> None:
         self.configured.append("begins" if begins else "goes on")
@@ -38,12 +47,16 @@ class Data:
     def __init__(self, origin: Origin | None = None) -> None:
         self.created: list[Origin] = []
         self.recorded = origin
+        self.is_there = False
 
     async def origin(self) -> Origin | None:
         return self.recorded
 
     async def is_present(self) -> bool:
-        return False
+        return self.is_there
+
+    async def damage(self) -> str:
+        return ""
 
     async def create_empty(self, origin: Origin) -> None:
         self.created.append(origin)
@@ -123,3 +136,84 @@ async def test_etcd_restored_after_writes_lacks_some(origin: Origin | None, revi
     assert await made.has_all_writes() is expected
     made._served = None
     assert await made.has_all_writes() is (origin is None or origin.complete), "no client has written yet"
+
+
+class Guard:
+    """A guard whose etcd answers at the last of these attempts, if at all."""
+
+    def __init__(self, attempts: int, *, runs: bool = True) -> None:
+        self.attempts, self.runs = attempts, runs
+
+    async def is_running(self) -> bool:
+        return self.runs
+
+    async def start(self) -> None:
+        self.attempts -= 1
+        if self.attempts:
+            raise NotStarted("etcd did not answer within 300 s")
+
+
+@pytest.mark.parametrize(
+    ("runs", "standing", "is_waited_for"),
+    [
+        (True, Standing.LEARNER, True),
+        (True, Standing.MEMBER, False),
+        (True, Standing.UNKNOWN, False),
+        (False, Standing.LEARNER, False),
+    ],
+)
+async def test_learner_is_waited_for_while_it_gets_data(runs: bool, standing: Standing, is_waited_for: bool) -> None:
+    """Ended meanwhile it would begin again, and a large etcd never end."""
+    peers = Peers(is_first=False, revision=None)
+    peers.standings = [standing]
+    made, _ = starting(peers, SERVED)
+    made._parts = SimpleNamespace(guard=Guard(2, runs=runs), peers=peers, etcd=None)  # type: ignore[assignment]
+    if is_waited_for:
+        await made._run_etcd()
+        return
+    with pytest.raises(NotStarted):
+        await made._run_etcd()
+
+
+async def test_member_without_a_vote_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers = Peers(is_first=False, revision=None)
+    made, _ = starting(peers, SERVED)
+    made._parts = SimpleNamespace(guard=Guard(1), peers=peers, etcd=None)  # type: ignore[assignment]
+    monkeypatch.setattr(module, "SETTLE_TIMEOUT", 0.0)
+    with pytest.raises(NotStarted, match=r"got no vote .*: the others give it one when two of them serve"):
+        await made._get_vote()
+
+
+@pytest.mark.parametrize("standing", Standing)
+async def test_removed_member_alone_gives_up_its_data(standing: Standing) -> None:
+    peers = Peers(is_first=True, revision=7)
+    peers.standings = [standing]
+    made, data = starting(peers, SERVED)
+    guard = Failing(1)
+    made._parts = SimpleNamespace(data=data, guard=guard, peers=peers, etcd=None)  # type: ignore[assignment]
+    data.is_there, data.recorded = True, Origin(1, CLUSTER, True)
+    if standing is Standing.REMOVED:
+        await made._start(MARKER)
+        assert (peers.configured, guard.failures) == (["goes on", "joins"], 0)
+        return
+    with pytest.raises(NotStarted, match="its data look intact and were left unchanged"):
+        await made._start(MARKER)
+    assert (peers.configured, data.created) == (["goes on"], [])
+
+
+class Failing:
+    """A guard whose etcd exits so often."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    async def is_running(self) -> bool:
+        return False
+
+    async def start(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise NotStarted("etcd exited before it answered")
+
+    async def stop(self) -> None:
+        pass
