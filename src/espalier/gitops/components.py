@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION
+from espalier.api.image_sources import mirrored
 from espalier.api.meta import Tree
 
 CONTROLLERS = ("source-controller", "kustomize-controller")
@@ -19,14 +19,13 @@ class Unusable(ValueError):
 def components(trees: Sequence[Tree], namespace: str, images: Mapping[str, str]) -> list[Tree]:
     """Flux's manifests for a cluster.
 
-    `images` are prefixes of images and what a registry mirror has in their place. The longest prefix counts.
+    `images` are those of a registry mirror (`mirrored`).
     Raises `Unusable`.
     """
     problems = list(_problems(trees, namespace))
     if problems:
         raise Unusable("\n".join(problems))
-    prefixes = sorted(images, key=len, reverse=True)
-    return [_replaced(tree, prefixes, images) if tree["kind"] == "Deployment" else tree for tree in trees]
+    return mirrored(trees, images)
 
 
 def _problems(trees: Sequence[Tree], namespace: str) -> Iterator[str]:
@@ -57,16 +56,3 @@ def _problems(trees: Sequence[Tree], namespace: str) -> Iterator[str]:
     for tree in trees:
         if tree["kind"] == "Secret":
             yield f"Flux's manifests: Secret {tree['metadata']['name']}; they come into Git, where no Secret may be"
-
-
-def _replaced(deployment: Tree, prefixes: Sequence[str], images: Mapping[str, str]) -> Tree:
-    spec = deployment["spec"]
-    pod: dict[str, Any] = spec["template"]["spec"]
-
-    def replaced(container: Tree) -> Tree:
-        image = str(container["image"])
-        source = next((prefix for prefix in prefixes if image.startswith(prefix)), None)
-        return container if source is None else {**container, "image": images[source] + image.removeprefix(source)}
-
-    parts = {name: [replaced(entry) for entry in pod[name]] for name in ("initContainers", "containers") if name in pod}
-    return {**deployment, "spec": {**spec, "template": {**spec["template"], "spec": {**pod, **parts}}}}

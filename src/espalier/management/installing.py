@@ -12,28 +12,44 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
-from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.errors import KubeError, NotFound, ServerFailure
 from espalier.management.record import FIELD_MANAGER
 from espalier.management.steps import Progress, Refused
 from espalier.runtime.definitions import until_established
 
 _PAUSE = 0.5
 _AT_ONCE = 8
+_PATIENCE = 600.0
 
 
 OPTIONAL = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 """Kinds that limit the rights of a manager further, where the API server serves them (Kubernetes 1.30)."""
 
 
-async def apply(client: Client, trees: Sequence[Tree]) -> None:
-    """Apply manifests: namespaces and definitions first, and each kind once it is served."""
+async def apply(client: Client, trees: Sequence[Tree], progress: Progress | None = None) -> None:
+    """Apply manifests: namespaces and definitions first, and each kind once it is served.
+
+    With `progress`, what can't be applied yet is tried again for ten minutes: the webhook of cert-manager, for one,
+    answers some time after its manifests are applied, which may be among these. Raises `ServerFailure` after that.
+    """
     first = [body for body in trees if body["kind"] in ("Namespace", "CustomResourceDefinition")]
     served = await _served(client)
     limit = asyncio.Semaphore(_AT_ONCE)
 
+    end = asyncio.get_running_loop().time() + (_PATIENCE if progress is not None else 0)
+
     async def send(tree: Tree) -> None:
         async with limit:
-            await client.apply(_resource(served, tree), tree, field_manager=FIELD_MANAGER)
+            while True:
+                try:
+                    await client.apply(_resource(served, tree), tree, field_manager=FIELD_MANAGER)
+                except ServerFailure as error:
+                    if progress is None or asyncio.get_running_loop().time() > end:
+                        raise
+                    progress.wait(f"{tree['kind']} {tree['metadata']['name']}: {error}")
+                    await asyncio.sleep(_PAUSE)
+                else:
+                    return
 
     await asyncio.gather(*(send(body) for body in first))
     names = {body["metadata"]["name"] for body in first if body["kind"] == CUSTOM_RESOURCE_DEFINITION.kind}
@@ -62,7 +78,7 @@ def _resource(served: dict[tuple[str, str], Resource], tree: Tree) -> Resource:
 
 async def install(client: Client, trees: Sequence[Tree], progress: Progress) -> None:
     """Apply manifests, and wait until their Deployments run."""
-    await apply(client, trees)
+    await apply(client, trees, progress)
     await until_running(client, deployments(trees), progress)
 
 

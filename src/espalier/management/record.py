@@ -10,6 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -51,6 +52,8 @@ class Record(msgspec.Struct, frozen=True):
     """The last step that is done; empty at first."""
     manifest: str = ""
     """The manifest that the operation was begun with, as `manifest_of` writes it; empty for a deletion."""
+    components: str = ""
+    """The digest of the components that it was begun with, if files had them."""
 
     @property
     def key(self) -> Key:
@@ -72,6 +75,11 @@ def manifest_of(trees: Iterable[Tree]) -> str:
     """The objects of a manifest as a record has them."""
     named = {f"{tree['kind']} {tree['metadata']['name']}": tree for tree in trees}
     return msgspec.json.encode(named, order="deterministic").decode()
+
+
+def digest_of(trees: Iterable[Tree]) -> str:
+    """The digest of components as a record has it."""
+    return sha256(msgspec.json.encode([*trees], order="deterministic")).hexdigest()[:16]
 
 
 def changed(record: Record, manifest: str) -> list[str]:

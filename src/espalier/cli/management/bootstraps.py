@@ -77,6 +77,10 @@ class Bootstrap(Protocol):
     def left(self) -> list[str]:
         """The folders and processes that stay on this machine after `remove`."""
 
+    @property
+    def data(self) -> str:
+        """The data that it has while it is used, for a list of steps."""
+
 
 @dataclass(frozen=True)
 class Nodes:
@@ -106,6 +110,11 @@ class LocalBootstrap:
     def title(self) -> str:
         """Where it is."""
         return str(self.home.root)
+
+    @property
+    def data(self) -> str:
+        """Those of the process."""
+        return _data(self.title, self.components)
 
     @property
     def stopped(self) -> str:
@@ -213,23 +222,16 @@ class LocalBootstrap:
             raise failure
 
 
-class GivenBootstrap:
-    """An existing local environment, which stays, as do its machines."""
+class ExistingBootstrap:
+    """A management cluster that runs, and stays."""
 
-    def __init__(self, kubeconfig: Path, home: Home) -> None:
-        """Raises `Failure` for any other API server than that of the local environment."""
-        self._home = home
+    has_real_nodes = False
+    stopped = ""
+
+    def __init__(self, kubeconfig: Path) -> None:
         self._access = Kubeconfig.load([kubeconfig]).context()
         self.title = str(kubeconfig)
-        self.stopped = ""
         self.flag = f" --bootstrap-kubeconfig {shown_commands.path(kubeconfig)}"
-        local = Kubeconfig.load([home.kubeconfig]).context().server if home.kubeconfig.exists() else "none"
-        if self._access.server != local:
-            raise Failure(
-                f"--bootstrap-kubeconfig: found {self._access.server}, allowed is the API server of the local "
-                f"environment ({local}; `espalier up` starts one): on real infrastructure, the components of Cluster "
-                "API would be needed as files, which is not supported yet"
-            )
 
     async def is_in_use(self, key: Key) -> bool:
         """True if there is a record of an operation."""
@@ -238,23 +240,45 @@ class GivenBootstrap:
             record = await records.read(client, key)
         finally:
             await client.close()
-        return record is not None and record.key == key
+        return record is not None
 
     async def has_begun(self, key: Key) -> bool:
         """The same: it runs."""
         return await self.is_in_use(key)
+
+    async def connect(self) -> Client:
+        """A client of its API server. Raises `Unreachable`."""
+        return client_of(self._access)
+
+    async def remove(self, key: Key) -> None:
+        """Delete the record of the operation, and take the GitOps configuration back; the rest was there before."""
+        client = await self.connect()
+        try:
+            await handed_over.take_back_name(client)
+            await records.forget(client, key)
+        finally:
+            await client.close()
+
+
+class GivenBootstrap(ExistingBootstrap):
+    """An existing local environment, which stays, as do its machines."""
+
+    def __init__(self, kubeconfig: Path, home: Home) -> None:
+        super().__init__(kubeconfig)
+        self._home = home
+
+    @property
+    def data(self) -> str:
+        """Those of the process."""
+        return _data(self.title, self.components)
 
     async def start(self) -> None:
         """Have an environment of real nodes make the images that a management cluster needs. It runs."""
         if self.has_real_nodes:
             self._home.managers.mkdir(mode=0o700, exist_ok=True)
 
-    async def connect(self) -> Client:
-        """A client of its API server. Raises `Unreachable`."""
-        return client_of(self._access)
-
     @property
-    def has_real_nodes(self) -> bool:
+    def has_real_nodes(self) -> bool:  # type: ignore[override]
         """True if the environment has real nodes."""
         return self._home.components.exists()
 
@@ -268,17 +292,8 @@ class GivenBootstrap:
         if self.has_real_nodes:
             await _give_kubeconfig(self._home, key, kubeconfig)
 
-    async def remove(self, key: Key) -> None:
-        """Delete the record of the operation, and take the GitOps configuration back; the rest was there before."""
-        client = await self.connect()
-        try:
-            await handed_over.take_back_name(client)
-            await records.forget(client, key)
-        finally:
-            await client.close()
-
     async def delete(self, key: Key) -> None:
-        """The same, and let the environment forget the cluster."""
+        """Remove it, and let the environment forget the cluster."""
         self._home.kubeconfig_of_manager(*key).unlink(missing_ok=True)
         if self._home.managers.exists() and not list(self._home.managers.glob("*.kubeconfig")):
             shutil.rmtree(self._home.managers, ignore_errors=True)
@@ -289,6 +304,10 @@ class GivenBootstrap:
         if self.has_real_nodes:
             return [f"the local environment of {self.title}, which manages the real nodes of the cluster"]
         return [f"the local environment of {self.title}, on whose simulated machines the cluster runs"]
+
+
+def _data(place: str, real: Components | None) -> str:
+    return f"{place}: its data, and those of the {'simulated ' if real is None else ''}machines"
 
 
 async def _give_kubeconfig(home: Home, key: Key, content: bytes) -> None:

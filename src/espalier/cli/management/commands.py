@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.layout import Table
 from espalier.cli.management import self_managed
+
+if TYPE_CHECKING:
+    from espalier.cli.management.own_infrastructure import Given
 
 COMPONENTS = Table(("Component", "Found", "Wanted", "Change"))
 
@@ -43,7 +47,22 @@ bootstrap_kubeconfig_ = click.option(
     "--bootstrap-kubeconfig",
     type=flags.FILE,
     metavar="FILE",
-    help="Of a management cluster: use the local environment with this kubeconfig as the bootstrap.",
+    help="Of a management cluster: use the local environment, or the management cluster, with this kubeconfig as the "
+    "bootstrap.",
+)
+components_ = click.option(
+    "--components",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Of a management cluster on your own infrastructure: a folder with the components of Cluster API, its "
+    "providers and cert-manager: a local repository of clusterctl, or a file for each.",
+)
+image_ = click.option(
+    "--image",
+    default="",
+    metavar="IMAGE",
+    help="With --components: Espalier's image in the management cluster. Default: the one that runs, in the bootstrap "
+    "or in the cluster.",
 )
 flux_manifests_ = click.option(
     "--flux-manifests",
@@ -100,6 +119,8 @@ def delete() -> None:
 @wait_
 @dry_run_
 @bootstrap_kubeconfig_
+@components_
+@image_
 @flux_manifests_
 @push_
 @nodes_
@@ -115,6 +136,8 @@ async def create_cluster(
     wait: bool,
     dry_run: str,
     bootstrap_kubeconfig: Path | None,
+    components: Path | None,
+    image: str,
     flux_manifests: Path | None,
     push: bool,
     nodes: str,
@@ -133,12 +156,18 @@ async def create_cluster(
       espalier create cluster -f examples/docker.yaml --timeout 5m
       espalier create cluster -f examples/management.yaml
       espalier create cluster -f examples/management.yaml --nodes real
+      espalier create cluster -f management.yaml --bootstrap-kubeconfig FILE --components DIR
     """
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename)
     _check_push(push, output_format, all_kinds=all_kinds)
+    given = _given(components, image)
+    if components is not None and bootstrap_kubeconfig is None:
+        raise Usage("--components: a management cluster is the bootstrap: give its --bootstrap-kubeconfig FILE")
     _check_nodes(nodes, node_addresses, bootstrap_kubeconfig, is_management=self_managed.is_self_managed(manifest))
     if not self_managed.is_self_managed(manifest):
+        if components is not None:
+            raise Usage("--components: only management clusters get Cluster API: omit the flag")
         if flux_manifests is not None:
             raise Usage("--flux-manifests: only management clusters get Flux: omit the flag")
         await lifecycle.push(
@@ -163,6 +192,7 @@ async def create_cluster(
         providers=PROVIDERS,
         bootstrap_kubeconfig=bootstrap_kubeconfig,
         flux_manifests=flux_manifests,
+        given=given,
     )
 
 
@@ -237,6 +267,17 @@ async def upgrade_cluster(
         all_kinds=all_kinds,
         by_git=push,
     )
+
+
+def _given(components: Path | None, image: str) -> Given | None:
+    """The components in files. Raises `Usage` for an image of nothing."""
+    if components is None:
+        if image:
+            raise Usage("--image: allowed with --components alone")
+        return None
+    from espalier.cli.management.own_infrastructure import Given  # noqa: PLC0415  with all of rendering: not for help
+
+    return Given(components, image)
 
 
 def _check_nodes(nodes: str, addresses: str, bootstrap: Path | None, *, is_management: bool) -> None:

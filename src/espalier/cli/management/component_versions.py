@@ -32,6 +32,11 @@ class Component(NamedTuple):
     """Its part of the Bundles."""
     is_required: bool = False
 
+    @property
+    def key(self) -> str:
+        """The label of its provider, or the name of its Deployment."""
+        return self.label or self.deployment
+
 
 COMPONENTS: Sequence[Component] = (
     Component("Espalier", "", SYSTEM_NAMESPACE, manifests.NAME, "eksa", is_required=True),
@@ -84,20 +89,40 @@ async def read(client: Client) -> list[Object]:
     return list((await client.list(DEPLOYMENT)).items)
 
 
+def running(deployments: Iterable[Object]) -> dict[str, str]:
+    """The versions that run, by the label of the provider, or the name of what is none."""
+    present = list(deployments)
+    versions = {component.key: _of(component, present) for component in COMPONENTS}
+    return {key: version for key, version in versions.items() if version}
+
+
+def wanted(bundle: VersionsBundle) -> dict[str, str]:
+    """The versions that an entry of Bundles names, likewise."""
+    versions = {component.key: _wanted(component, bundle) for component in COMPONENTS}
+    return {key: version for key, version in versions.items() if version}
+
+
+def _of(component: Component, deployments: Iterable[Object]) -> str:
+    return next((_version(item) for item in deployments if _is_of(item, component)), "")
+
+
+def _wanted(component: Component, bundle: VersionsBundle) -> str:
+    version = str(getattr(getattr(bundle, component.field, None), "version", "") or "")
+    return version if version != NO_LONGER_RELEASED else ""
+
+
 def compared(deployments: Iterable[Object], bundle: VersionsBundle) -> list[Versions]:
     """Required components, and those that are installed, with the versions of an entry of Bundles."""
     present_deployments = list(deployments)
     rows = []
     for component in COMPONENTS:
         part = getattr(bundle, component.field, None)
-        version = str(getattr(part, "version", "") or "")
-        wanted = version if version != NO_LONGER_RELEASED else ""
-        present = next((_version(item) for item in present_deployments if _is_of(item, component)), "")
+        of_release, present = _wanted(component, bundle), _of(component, present_deployments)
         controller = getattr(part, "cluster_controller", None)
         if controller is not None and present == _tag(controller.uri):  # which has the number of a build, too
-            wanted = present
+            of_release = present
         if present or component.is_required:
-            rows.append(Versions(component.title, present, wanted))
+            rows.append(Versions(component.title, present, of_release))
     return rows
 
 

@@ -27,16 +27,16 @@ from espalier.cli.kit import flags, shown_commands
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
-from espalier.cli.management import access, components, git_ops, self_managed
+from espalier.cli.management import access, components, git_ops, own_infrastructure, self_managed
 from espalier.cli.management.bootstraps import (
     Bootstrap,
-    GivenBootstrap,
     LocalBootstrap,
     Nodes,
     client_of,
     has_simulated_machines,
 )
 from espalier.cli.management.git_ops import GitOps
+from espalier.cli.management.own_infrastructure import Given, ManagementCluster, check_flags
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client
@@ -78,13 +78,17 @@ async def create(
     providers: Providers,
     bootstrap_kubeconfig: Path | None = None,
     flux_manifests: Path | None = None,
+    given: Given | None = None,
 ) -> None:
-    """Create it, or go on; by an existing bootstrap, if its kubeconfig is given. Raises `ManifestError` and `Failure`,
-    with all that is wrong.
+    """Create it, or go on; by an existing bootstrap, if its kubeconfig is given, with the components that are `given`.
+
+    Raises `ManifestError` and `Failure`, with all that is wrong.
     """
     elapsed = since_now()
     document = documents.cluster_of(documents_)
     bootstrap, wrong = await _bootstrap(document, flag, nodes, bootstrap_kubeconfig, dry_run=dry_run)
+    if reasons := check_flags(bootstrap, given):
+        raise Failure("\nerror: ".join(reasons))
     try:
         goes_on = await bootstrap.has_begun(Key(document.namespace or flag.namespace or _DEFAULT, document.name))
         asked = await _asked(documents_, problems, flag.namespace or _DEFAULT, flux_manifests, goes_on=goes_on)
@@ -97,6 +101,13 @@ async def create(
             "spec.gitOpsRef: Flux can't run on real nodes of this machine, which reach neither a repository nor its "
             "images: omit the field"
         )
+    if isinstance(bootstrap, ManagementCluster) and given is not None:
+        wrong += await bootstrap.prepare(asked.key, asked.cluster, providers, given)
+        if asked.git_ops is not None and flux_manifests is None:
+            wrong.append(
+                "spec.gitOpsRef: on your own infrastructure, Flux's manifests are needed: give them with "
+                "--flux-manifests, as `flux install --export` writes them"
+            )
     if wrong:
         raise Failure("\nerror: ".join(wrong))
     if bootstrap_kubeconfig is not None:
@@ -182,7 +193,7 @@ async def _bootstrap(
         "the command in another folder"
     )
     if kubeconfig is not None:
-        given = GivenBootstrap(kubeconfig, Home.locate())
+        given = own_infrastructure.bootstrap_of(kubeconfig, Home.locate())
         return given, [overwritten] if path.exists() and not await given.is_in_use(key) else []
     if importlib.util.find_spec("espalier.simulator") is None:
         raise ModuleNotFoundError("No module named 'espalier.simulator'", name="espalier.simulator")
@@ -263,7 +274,8 @@ async def _run(
     asked.cluster["spec"]["managementCluster"] = {"name": managed[0].name}
     begun = await records.of_bootstrap(client, asked.key)
     manifest = records.manifest_of(tree for _, tree in asked.prepared)
-    record = record_of(begun, asked.key, own, manifest, bootstrap.flag)
+    digest = bootstrap.digest if isinstance(bootstrap, ManagementCluster) else ""
+    record = record_of(begun, asked.key, own, manifest, bootstrap.flag, digest)
     if record != begun:
         await records.write(client, record)
     creation = _creation(asked, client, bootstrap, path, providers, progress)
@@ -274,14 +286,20 @@ async def _run(
 
 
 def record_of(
-    record: records.Record | None, key: Key, own: str, manifest: str, bootstrap_flag: str = ""
+    record: records.Record | None,
+    key: Key,
+    own: str,
+    manifest: str,
+    bootstrap_flag: str = "",
+    components: str = "",
 ) -> records.Record:
-    """The record of a creation that begins or goes on. Until the cluster is created, its manifest may change.
+    """The record of a creation that begins or goes on. Until the cluster is created, its manifest may change, and until
+    Cluster API is installed there, its components.
 
-    Raises `Refused` for a bootstrap of another release, operation, cluster or manifest.
+    Raises `Refused` for a bootstrap of another release, operation, cluster, manifest or components.
     """
     if record is None:
-        return records.Record(records.CREATE, key.namespace, key.name, own, manifest=manifest)
+        return records.Record(records.CREATE, key.namespace, key.name, own, manifest=manifest, components=components)
     namespace = "" if record.namespace == _DEFAULT else f" -n {record.namespace}"
     deletion = f"`espalier delete cluster {record.name}{namespace}{bootstrap_flag}`"
     if record.release != own:
@@ -297,13 +315,18 @@ def record_of(
             f"FILE{bootstrap_flag}`, with the manifest of that cluster, or delete what it made with {deletion}"
         )
     if not record.step:
-        return msgspec.structs.replace(record, manifest=manifest)
+        return msgspec.structs.replace(record, manifest=manifest, components=components)
     if fields := records.changed(record, manifest):
         raise Refused(
             f"the creation of cluster {key} was begun with another manifest: {first(fields, 5, separator='; ')}; go on "
             "with the manifest that it was begun with, then give this one to `espalier upgrade cluster -f FILE`"
         )
-    return record
+    if record.step != "create" and record.components != components:
+        raise Refused(
+            f"--components: Cluster API is installed in cluster {key} already, from a folder with other content: go on "
+            "with that one, then give this one to `espalier upgrade management-components`"
+        )
+    return msgspec.structs.replace(record, components=components)
 
 
 def _creation(
@@ -395,13 +418,13 @@ def _print_steps(asked: Asked, bootstrap: Bootstrap, path: Path, progress: Progr
             plan.Planned(
                 "",
                 "start the bootstrap",
-                [f"{bootstrap.title}: its data, and those of the {'simulated ' if real is None else ''}machines"],
+                [bootstrap.data],
             ),
             *(
                 step._replace(writes=[_place_of(asked, path, step.name, text) for text in step.writes])
                 for step in steps
             ),
-            plan.Planned("", "remove the bootstrap", [f"{bootstrap.title}: the data of its API server are deleted"]),
+            plan.Planned("", "remove the bootstrap", [f"{bootstrap.title}: its data for the creation are deleted"]),
         ]
     )
     progress.say(f"cluster {asked.key} would be created, and manage itself (dry run)")

@@ -14,7 +14,8 @@ from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, self_managed
-from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, Nodes, client_of
+from espalier.cli.management.bootstraps import Bootstrap, LocalBootstrap, Nodes, client_of
+from espalier.cli.management.own_infrastructure import bootstrap_of
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.kube.client import Client
 from espalier.kube.kubeconfig import Kubeconfig
@@ -34,7 +35,7 @@ async def meant(name: str, flag: flags.Connection, kubeconfig: Path | None) -> t
     """
     key = Key(flag.namespace or _DEFAULT, name)
     if kubeconfig is not None:
-        return GivenBootstrap(kubeconfig, Home.locate()), key
+        return bootstrap_of(kubeconfig, Home.locate()), key
     home = self_managed.environment_of(name)
     if home is None:
         return None
@@ -100,9 +101,15 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
 
 
 async def _check_is_free(bootstrap: Bootstrap, key: Key) -> None:
-    """Raises `Refused` if an existing environment is in use for another cluster."""
+    """Raises `Refused` if a bootstrap that runs is in use for another cluster, or is the cluster itself."""
     client = await bootstrap.connect()
     try:
+        managed = await records.managed(client)
+        if managed is not None and managed[0] == key:
+            raise Refused(
+                f"--bootstrap-kubeconfig: cluster {key} can't delete itself: give the kubeconfig of another management "
+                "cluster, with the same provider"
+            )
         record_of(await records.of_bootstrap(client, key), key, chosen_release.own_version(), bootstrap.flag)
     finally:
         await client.close()

@@ -113,7 +113,7 @@ async def asked(
     trees = simulated if manifests is None else await asyncio.to_thread(_read, manifests)
     try:
         target = target_of(config, cluster.name, git_credentials.server(environment))
-        made = components(trees, target.namespace, _mirrored(cluster.tree))
+        made = components(trees, target.namespace, mirror_of(cluster.tree))
     except (NoRepository, Unusable) as error:
         raise Failure(str(error)) from None
     credentials = git_credentials.credentials(target, environment)
@@ -172,7 +172,7 @@ def _own(tree: Tree, name: str) -> Tree:
     return {**tree, "spec": {**tree["spec"], "managementCluster": {"name": name}}}
 
 
-def _mirrored(cluster: Tree) -> dict[str, str]:
+def mirror_of(cluster: Tree) -> dict[str, str]:
     """Prefixes of images that a registry mirror has, and the mirror's."""
     mirror = cluster["spec"].get("registryMirrorConfiguration")
     if not mirror:
