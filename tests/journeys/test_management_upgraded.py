@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,8 +21,9 @@ from espalier.cli.clusters import chosen_release
 from espalier.cli.clusters.planning import PlanRequest
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
-from espalier.cli.management import access, changing
+from espalier.cli.management import access, changing, own_infrastructure
 from espalier.cli.management.changing import check_leaves_none_behind
+from espalier.cli.management.own_infrastructure import Given
 from espalier.clusterapi import names
 from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
 from espalier.clusterapi.installed import NAMESPACE as CAPI_NAMESPACE
@@ -35,8 +37,10 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.management import lost_record
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.providers.simulated import SIMULATED
 from espalier.runtime.virtual import Simulation, run
+from tests.support.environments import component_folders
 from tests.support.environments.bootstraps import (
     MANAGEMENT,
     RELEASE,
@@ -195,6 +199,77 @@ def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, 
             with pytest.raises(Failure, match="did not end: go on with `espalier upgrade cluster -f FILE`"):
                 await changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=dry_run)
             assert await records.read(cluster, MANAGEMENT) == begun
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def newer(tree: Tree) -> None:
+    """A later patch of the simulated controllers."""
+    if tree["kind"] == DEPLOYMENT.kind:
+        (container,) = tree["spec"]["template"]["spec"]["containers"]
+        container["image"] = container["image"].replace(f":{component_folders.version()}", ":v1.13.9")
+
+
+@pytest.mark.parametrize("only_components", [False, True])
+def test_components_of_a_folder_are_upgraded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, only_components: bool
+) -> None:
+    """Those that are older than what runs are refused, and a killed upgrade begins again with other ones."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+
+            async def upgraded(folder: Path, *, dry_run: bool = False) -> None:
+                given, flag = Given(folder), flags.Connection()
+                if only_components:
+                    name = MANAGEMENT.name
+                    await changing.upgrade_components(name, flag, timeout=600, dry_run=dry_run, given=given)
+                else:
+                    await changing.upgrade(parsed, [], flag, timeout=600, dry_run=dry_run, given=given)
+
+            before = await nodes(cluster)
+            parts = component_folders.providers(newer)
+            folder = component_folders.written(tmp_path / "newer", parts, "v1.13.9")
+            operation = records.UPGRADE_COMPONENTS if only_components else records.UPGRADE
+            await upgraded(folder, dry_run=True)
+            assert await image(cluster) != "v1.13.9"
+            # Killed in the middle, with components of another folder.
+            begun = records.Record(operation, *MANAGEMENT, RELEASE, "espalier", components="other")
+            await records.write(cluster, begun)
+            await upgraded(folder)
+            assert (await image(cluster), await nodes(cluster)) == ("v1.13.9", before)
+            assert await records.read(cluster, MANAGEMENT) is None
+            with pytest.raises(Failure, match=r"allowed is v1\.13\.9-eks-a-1, which runs now"):
+                await upgraded(component_folders.written(tmp_path / "older"))
+            assert await image(cluster) == "v1.13.9"
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def image(cluster: Client) -> str:
+    """The tag of the image of Cluster API's manager."""
+    manager = await cluster.get(DEPLOYMENT, "capi-controller-manager", CAPI_NAMESPACE)
+    return str(manager.tree["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2].partition("-")[0]
+
+
+async def nodes(cluster: Client) -> dict[str, str]:
+    return {item.name: item.metadata.uid for item in (await cluster.list(NODE)).items}
+
+
+def test_a_newer_release_needs_its_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The image that runs in the cluster is that of the release before."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (_env, cluster):
+            record = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            folder = component_folders.written(tmp_path / "components")
+            with pytest.raises(Failure, match=r"--image: the cluster has release v0\.25\.0, and gets v0\.26\.0"):
+                await own_infrastructure.of_upgrade(cluster, record.tree, PROVIDERS, Given(folder), "v0.25.0")
+            given = Given(folder, "registry.example.com/espalier:v0.26.0")
+            parts = await own_infrastructure.of_upgrade(cluster, record.tree, PROVIDERS, given, "v0.25.0")
+            assert parts.espalier == given.image
 
     run(main, epoch=EPOCH, seed=1)
 

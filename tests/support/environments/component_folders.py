@@ -46,10 +46,10 @@ def version() -> str:
     return core.version.partition("-")[0]
 
 
-def written(folder: Path, parts: Mapping[str, Sequence[Tree]] | None = None) -> Path:
-    """A local repository of clusterctl."""
+def written(folder: Path, parts: Mapping[str, Sequence[Tree]] | None = None, of: str = "") -> Path:
+    """A local repository of clusterctl; `of` a version, or that of the simulated controllers."""
     for label, trees in (providers() if parts is None else parts).items():
-        place = folder / label / version()
+        place = folder / label / (of or version())
         place.mkdir(parents=True)
         (place / "components.yaml").write_text(yaml.safe_dump_all(trees))
         (place / "metadata.yaml").write_text("apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\n")

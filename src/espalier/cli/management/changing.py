@@ -30,7 +30,9 @@ from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
-from espalier.cli.management import access, components, self_managed
+from espalier.cli.management import access, components, own_infrastructure, self_managed
+from espalier.cli.management.components import Components
+from espalier.cli.management.own_infrastructure import Given
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.observe.rules import changes, releases
 from espalier.clusters.observe.scope import read
@@ -74,8 +76,10 @@ async def upgrade(
     timeout: float,
     dry_run: bool,
     by_git: bool = False,
+    given: Given | None = None,
 ) -> None:
-    """Upgrade it to a manifest, or go on. `by_git`: of one that comes from Git, which gets the change, too.
+    """Upgrade it to a manifest, or go on. `by_git`: of one that comes from Git, which gets the change, too. `given`:
+    the components in files, of one on the operator's infrastructure.
 
     Raises `ManifestError` and `Failure`, before anything is written if it is a fault of the manifest.
     """
@@ -102,6 +106,8 @@ async def upgrade(
                     await from_git.check_upgrade(client, existing)
             elif by_git:
                 raise Failure(f"--push: cluster {key}: its record was deleted: give the command without the flag first")
+            release = existing.tree["spec"].get("eksaVersion") if existing is not None else None
+            parts = await _components(key, client, given, cluster, release)
             if existing is None or lost_record.is_lost(existing):
                 await _check_made_anew(client, key, existing, prepared)
                 if dry_run:
@@ -120,7 +126,7 @@ async def upgrade(
                     client, key, generation=written.metadata.generation, timeout=timeout, progress=progress
                 )
 
-            work = await _upgrade(key, client, lambda: _write(client, prepared), until_done, progress)
+            work = _upgrade(key, client, parts, lambda: _write(client, prepared), until_done, progress)
             manifest = records.manifest_of(tree for _, tree in prepared)
             if owner is None:
                 await _run(work, records.UPGRADE, manifest, timeout=timeout, dry_run=dry_run)
@@ -164,8 +170,10 @@ def _check_fixed(parsed: Sequence[Document], document: Document, existing: Objec
         raise ManifestError([documents.located(parsed, document, violation) for violation in fixed])
 
 
-async def upgrade_components(name: str, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
-    """Upgrade what runs in it, or go on. Raises `Failure`."""
+async def upgrade_components(
+    name: str, flag: flags.Connection, *, timeout: float, dry_run: bool, given: Given | None = None
+) -> None:
+    """Upgrade what runs in it, or go on. Raises `Failure`, before anything is written if the components don't fit."""
     key = Key(flag.namespace or _DEFAULT, name)
     client = await access.reached(key, flag)
     own = chosen_release.own_version()
@@ -183,7 +191,8 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
             await check_leaves_none_behind(client, existing, own)
             await installed_cluster_api.check(client, PROVIDERS, is_upgraded=True)
             await write(tries=True)
-            work = await _upgrade(key, client, write, None, progress)
+            parts = await _components(key, client, given, existing.tree, existing.tree["spec"].get("eksaVersion"))
+            work = _upgrade(key, client, parts, write, None, progress)
             output.say("\n".join([f"management components of cluster {key}:", *await _images(client, work)]))
             await _run(work, records.UPGRADE_COMPONENTS, "", timeout=timeout, dry_run=dry_run)
     finally:
@@ -220,22 +229,31 @@ async def _check_is_not_upgrading(client: Client, key: Key) -> None:
         )
 
 
-async def _upgrade(
+async def _components(
+    key: Key, client: Client, given: Given | None, cluster: Tree, release: str | None
+) -> Components | None:
+    """Those that it gets; None for simulated ones. `release` is the one that it has. Raises `Failure`."""
+    if given is not None:
+        return await own_infrastructure.of_upgrade(client, cluster, PROVIDERS, given, release)
+    return await components.of_cluster(client, self_managed.environment_of(key.name) or Home.locate())
+
+
+def _upgrade(
     key: Key,
     client: Client,
+    real: Components | None,
     write: Callable[[], Awaitable[None]],
     until_done: Callable[[], Awaitable[None]] | None,
     progress: Progress,
 ) -> Upgrade:
     own = chosen_release.own_version()
-    own_home = self_managed.environment_of(key.name)
-    real = await components.of_cluster(client, own_home or Home.locate())
     cluster_api, espalier = components.cluster_api(own, real), components.espalier(key, own, real=real)
     return Upgrade(key, own, client, cluster_api, espalier, progress, write, until_done, ClusterJudge(PROVIDERS))
 
 
 def record_of(record: records.Record | None, begins: records.Record) -> records.Record:
-    """The record of an upgrade that begins or goes on: with another release or manifest, it begins again."""
+    """The record of an upgrade that begins or goes on: with another release, manifest or components, it begins
+    again."""
     is_same = record is not None and begins == msgspec.structs.replace(record, step="")
     return record if record is not None and is_same else begins
 
@@ -250,7 +268,9 @@ async def _run(work: Upgrade, operation: str, manifest: str, *, timeout: float, 
     try:
         async with asyncio.timeout(timeout):
             begun = await records.read(work.cluster, key)
-            record = record_of(begun, records.Record(operation, *key, work.release, manifest=manifest))
+            digest = records.digest_of(work.cluster_api)
+            begins = records.Record(operation, *key, work.release, manifest=manifest, components=digest)
+            record = record_of(begun, begins)
             if record != begun:
                 await records.write(work.cluster, record)
             await run(work.cluster, record, work.steps(), work.actions, progress, elapsed)

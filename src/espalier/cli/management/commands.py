@@ -210,6 +210,8 @@ async def create_cluster(
 @wait_
 @dry_run_
 @push_
+@components_
+@image_
 @flags.output(names=True)
 async def upgrade_cluster(
     *,
@@ -221,6 +223,8 @@ async def upgrade_cluster(
     wait: bool,
     dry_run: str,
     push: bool,
+    components: Path | None,
+    image: str,
     output_format: str,
 ) -> None:
     """Upgrade or scale a cluster to what its manifest says.
@@ -239,6 +243,7 @@ async def upgrade_cluster(
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename)
     _check_push(push, output_format, all_kinds=all_kinds)
+    given = _given(components, image)
     if self_managed.is_self_managed(manifest):
         from espalier.cli.management import changing  # noqa: PLC0415  with all of rendering: not for help
 
@@ -253,8 +258,11 @@ async def upgrade_cluster(
                 timeout=seconds,
                 dry_run=dry_run == "server",
                 by_git=push,
+                given=given,
             )
             return
+    if given is not None:
+        raise Usage("--components: only management clusters that a command created get Cluster API: omit the flag")
     await lifecycle.push(
         manifest,
         connect,
@@ -358,17 +366,28 @@ async def plan_components(
 @flags.connection
 @timeout_
 @dry_run_
-async def upgrade_components(name: str, *, connect: flags.Connection, timeout: str, dry_run: str) -> None:
+@components_
+@image_
+async def upgrade_components(
+    name: str, *, connect: flags.Connection, timeout: str, dry_run: str, components: Path | None, image: str
+) -> None:
     """Upgrade Cluster API and Espalier in a management cluster to the release of this espalier; no machine changes.
 
     \b
     Examples:
       espalier upgrade management-components management --dry-run server
       espalier upgrade management-components management
+      espalier upgrade management-components management --components DIR
     """
     from espalier.cli.management import changing  # noqa: PLC0415  with all of rendering: not for help
 
-    await changing.upgrade_components(name, connect, timeout=flags.seconds(timeout), dry_run=dry_run == "server")
+    await changing.upgrade_components(
+        name,
+        connect,
+        timeout=flags.seconds(timeout),
+        dry_run=dry_run == "server",
+        given=_given(components, image),
+    )
 
 
 @delete.command("cluster")

@@ -86,7 +86,8 @@ async def of_cluster(client: Client, home: Home) -> Components | None:
     if real is None:
         raise Failure(
             f"the cluster has real nodes, and {home.root} is not the local environment that manages them: set "
-            "ESPALIER_HOME to the folder in which `espalier up --nodes real` runs"
+            "ESPALIER_HOME to the folder in which `espalier up --nodes real` runs; on your own infrastructure, give "
+            "the components with --components DIR"
         )
     return real
 

@@ -127,19 +127,24 @@ class ManagementCluster(ExistingBootstrap):
         return wrong
 
 
-async def of_upgrade(client: Client, cluster: Tree, providers: Providers, given: Given) -> Components:
-    """The components for the upgrade of a management cluster. Raises `Failure`."""
+async def of_upgrade(
+    client: Client, cluster: Tree, providers: Providers, given: Given, present: str | None
+) -> Components:
+    """The components for the upgrade of a management cluster to a manifest. Raises `Failure`.
+
+    `present` is the release that it has; None if nobody knows.
+    """
     provider = providers[cluster["spec"]["datacenterRef"]["kind"]]
     running = component_versions.running(await component_versions.read(client))
     try:
         trees = of_folder(given.folder, cluster, provider, running)
     except Unusable as error:
         raise Failure("\nerror: ".join(str(error).splitlines())) from None
-    own, present = chosen_release.own_version(), str(cluster["spec"].get("eksaVersion"))
+    own = chosen_release.own_version()
     if not given.image and present != own:
         raise Failure(
-            f"--image: the cluster has release {present}, and gets {own}: give the image of Espalier {own} "
-            "(docs/install.md)"
+            f"--image: the cluster has release {present or 'unknown'}, and gets {own}: give the image of Espalier "
+            f"{own} (docs/install.md)"
         )
     return Components(trees, given.image or await image_of(client), own)
 
@@ -150,7 +155,7 @@ def of_folder(folder: Path, cluster: Tree, provider: Provider, running: Mapping[
     Environment variables give the values of theirs.
     """
     parts = read(folders.files(folder), os.environ)
-    release = Releases.load().release(cluster["spec"].get("eksaVersion") or chosen_release.own_version())
+    release = Releases.load().release(chosen_release.own_version())
     needed = Needed(
         provider.infrastructure.cluster,
         component_versions.wanted(release.bundles.spec.versions_bundles[-1]),
