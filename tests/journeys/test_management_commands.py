@@ -180,6 +180,7 @@ async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
         assert left.name == "management"
 
 
+@pytest.mark.demand("L48", L49="upgraded")
 def test_a_command_upgrades_a_management_cluster(machine: LocalEnvironment, tmp_path: Path) -> None:
     assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"

@@ -39,6 +39,7 @@ def in_one_line(told: CommandResult) -> str:
     return " ".join(told.err.split())
 
 
+@pytest.mark.demand(L54="by an existing management cluster, with components of providers from files")
 def test_management_cluster_makes_and_deletes_another(machine: LocalEnvironment, tmp_path: Path) -> None:
     assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"

@@ -17,6 +17,7 @@ from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.home import Home
 from espalier.cli.management import access, bootstraps, changing, commands, deleting, git_ops, self_managed
 from espalier.cli.management.bootstraps import LocalBootstrap, Nodes
+from espalier.cli.management.own_infrastructure import Given, bootstrap_of, check_flags
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -30,7 +31,14 @@ def call(command: Any, **given: object) -> None:
     """Call a command as the command line does, with the defaults of its flags."""
     unset = {option.name: False if getattr(option, "is_flag", False) else None for option in command.params}
     defaults = {"filename": (), "timeout": "1h", "wait": True, "dry_run": "none", "output_format": ""}
-    defaults |= {"boot_seconds": 0.1, "all_kinds": False, "name": None, "nodes": "simulated", "node_addresses": ""}
+    defaults |= {
+        "boot_seconds": 0.1,
+        "all_kinds": False,
+        "name": None,
+        "nodes": "simulated",
+        "node_addresses": "",
+        "image": "",
+    }
     wanted = {name: defaults.get(name, value) for name, value in unset.items() if name != "help"}
     asyncio.run(command.callback(**wanted | given))
 
@@ -53,6 +61,14 @@ def call(command: Any, **given: object) -> None:
             "--nodes: with --b",
         ),
         ("create", {"filename": (MANAGEMENT,), "node_addresses": "10.9.0.0/24"}, "allowed with --nodes real alone"),
+        ("create", {"filename": (MANAGEMENT,), "components": Path()}, "give its --bootstrap-kubeconfig FILE"),
+        ("create", {"filename": (MANAGEMENT,), "image": "a"}, "--image: allowed with --components alone"),
+        (
+            "create",
+            {"filename": (WORKLOAD,), "components": Path(), "bootstrap_kubeconfig": Path("a")},
+            "--components: only management clusters get Cluster API",
+        ),
+        ("upgrade", {"filename": (WORKLOAD,), "components": Path()}, "only management clusters that a command created"),
         ("create", {"filename": (MANAGEMENT,), "push": True}, "a management cluster with spec.gitOpsRef is always"),
         ("create", {"filename": (WORKLOAD,), "push": True, "output_format": "yaml"}, "--output: with --push"),
         ("upgrade", {"filename": (WORKLOAD,), "push": True, "all_kinds": True}, "--all-kinds: --push commits"),
@@ -61,6 +77,23 @@ def call(command: Any, **given: object) -> None:
 def test_a_flag_without_a_meaning_is_refused(command: str, given: dict[str, Any], words: str) -> None:
     with pytest.raises(Usage, match=words):
         call(getattr(commands, f"{command}_cluster"), **given)
+
+
+def test_components_are_for_other_bootstraps_than_ours(tmp_path: Path) -> None:
+    """The local environment has its own; any other management cluster needs them."""
+    home, given = Home(tmp_path), Given(tmp_path)
+    for name, port in (("local", 1), ("other", 2)):
+        kubeconfig = Kubeconfig.of_cluster(
+            name, server=f"https://127.0.0.1:{port}", certificate_authority=b"", user="u", credentials="t"
+        )
+        (tmp_path / name).write_bytes(kubeconfig.to_bytes())
+    home.kubeconfig.write_bytes((tmp_path / "local").read_bytes())
+    local, other = (bootstrap_of(tmp_path / name, home) for name in ("local", "other"))
+    assert [check_flags(local, None), check_flags(other, given)] == [[], []]
+    (reason,) = check_flags(local, given)
+    assert reason.startswith("--components: allowed with --bootstrap-kubeconfig of a management cluster outside")
+    (reason,) = check_flags(other, None)
+    assert reason.startswith("--bootstrap-kubeconfig: found the API server https://127.0.0.1:2, allowed is")
 
 
 @pytest.mark.parametrize("spec", ["spec: []", "spec: text", "spec:", ""])

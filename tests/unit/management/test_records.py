@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+import pytest
+
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.cli.management import creating
 from espalier.kube.client import Client
 from espalier.management import record as records
+from espalier.management.steps import Refused
 from tests.support.environments import empty_api_servers
 from tests.support.environments.empty_api_servers import MANAGEMENT
 
@@ -40,6 +44,19 @@ def test_a_bootstrap_says_whom_it_is_in_use_for() -> None:
         assert await records.of_bootstrap(bootstrap, MANAGEMENT) == record(records.CREATE)
 
     with_servers(story)
+
+
+def test_other_components_are_refused_once_installed() -> None:
+    """Until then the folder may change."""
+    for step, goes_on in (("", True), ("create", True), ("cluster-api", False), ("move", False)):
+        begun = records.Record(records.CREATE, *MANAGEMENT, "v0.26.0", step, "{}", "one")
+        assert creating.record_of(begun, MANAGEMENT, "v0.26.0", "{}", "", "one") == begun
+        if goes_on:
+            changed = creating.record_of(begun, MANAGEMENT, "v0.26.0", "{}", "", "other")
+            assert (changed.step, changed.components) == (step, "other")
+            continue
+        with pytest.raises(Refused, match="--components: Cluster API is installed in cluster default/management"):
+            creating.record_of(begun, MANAGEMENT, "v0.26.0", "{}", "", "other")
 
 
 def test_forgotten_records_leave_those_of_others() -> None:

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from espalier.api.core import NAMESPACE
+from espalier.api.core import CONFIG_MAP, NAMESPACE
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
+from espalier.cli.management import deleting
 from espalier.kube.client import Client
-from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request
+from espalier.kube.errors import ServerFailure, Unreachable
+from espalier.kube.wire import Request, Response
 from espalier.management import handed_over, installing
 from espalier.management import record as records
 from espalier.management.creation import moved, until_answering
@@ -83,6 +84,51 @@ def test_a_kind_that_is_not_served_is_named() -> None:
         tree: Tree = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "b"}}
         with pytest.raises(Refused, match=r"Widget a: example\.com/v1 is not served by the cluster"):
             await installing.apply(cluster, [tree])
+
+    with_servers(story)
+
+
+def test_a_management_cluster_does_not_delete_itself() -> None:
+    """It would be its own bootstrap, and delete the machines that it runs on."""
+
+    async def story(bootstrap: Client, _cluster: Client) -> None:
+        await named(bootstrap, MANAGEMENT.name)
+
+        async def connect() -> Client:
+            return bootstrap
+
+        given = SimpleNamespace(connect=connect, flag=" --bootstrap-kubeconfig FILE")
+        with pytest.raises(Refused, match="cluster default/management can't delete itself"):
+            await deleting._check_is_free(given, MANAGEMENT)
+
+    with_servers(story)
+
+
+@pytest.mark.parametrize(("failures", "goes_on"), [(100, True), (10_000, False)])
+def test_what_a_webhook_refuses_at_first_is_repeated(*, failures: int, goes_on: bool) -> None:
+    """The webhook of cert-manager answers some time after it is installed, also if both are in the same manifests."""
+
+    async def story(_bootstrap: Client, cluster: Client) -> None:
+        transport, left = cluster.transport, failures
+
+        async def request(asked: Request) -> Response:
+            nonlocal left
+            if asked.method == "PATCH" and "/configmaps/" in asked.path and left:
+                left -= 1
+                return Response(500, b'{"reason": "InternalError", "message": "failed calling webhook"}')
+            return await transport.request(asked)
+
+        cluster.transport = SimpleNamespace(request=request)
+        tree: Tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}}
+        trees: list[Tree] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}}, tree]
+        progress = Quiet()
+        if not goes_on:
+            with pytest.raises(ServerFailure, match="failed calling webhook"):
+                await installing.apply(cluster.without_repeats(), trees, progress)
+            return
+        await installing.apply(cluster.without_repeats(), trees, progress)
+        assert (await cluster.get(CONFIG_MAP, "a", "b")).name == "a"
+        assert "ConfigMap a" in progress.told[0]
 
     with_servers(story)
 
