@@ -35,7 +35,9 @@ def build(archive: Path, *platforms: str) -> str:
     command = [sys.executable, "-m", "espalier.cli", "image", "build", "manager", "--output", str(archive)]
     for name in platforms or (f"linux/{OWN}",):
         command += ["--platform", name]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return made.stdout
 
 
 class Archive:

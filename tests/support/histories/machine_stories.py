@@ -6,6 +6,7 @@ What both promise is asserted here, so that a difference between the two shows w
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -70,6 +71,8 @@ AT_REST: Mapping[type[KubeObject], Mapping[str, str]] = {
     },
 }
 """Conditions of objects when nothing is under way."""
+_NAME_OF_BUILD = re.compile(r"kubeletVersion \S+, \S+ required$|:$|Rolling out \d+ not up-to-date replicas")
+"""The lines of messages about such names: the reason itself, who has it, and how many."""
 
 
 async def rate_limits(env: ManagedClusters, cluster: str) -> None:
@@ -79,9 +82,21 @@ async def rate_limits(env: ManagedClusters, cluster: str) -> None:
 
 
 def broken(tree: Tree, promised: Mapping[str, str]) -> dict[str, str]:
-    """The conditions that are not as promised."""
-    found = {condition["type"]: condition["status"] for condition in tree.get("status", {}).get("conditions", [])}
-    return {type_: found.get(type_, "missing") for type_, status in promised.items() if found.get(type_) != status}
+    """The conditions that are not as promised, but for what Cluster API says of names of kubelets' builds."""
+    conditions = {condition["type"]: condition for condition in tree.get("status", {}).get("conditions", [])}
+    found = {type_: conditions.get(type_, {"status": "missing"}) for type_ in promised}
+    return {
+        type_: f"{found[type_]['status']}: {found[type_].get('message', '')}"
+        for type_, status in promised.items()
+        if found[type_]["status"] != status and not _is_of_names(found[type_])
+    }
+
+
+def _is_of_names(condition: Tree) -> bool:
+    """True if each reason of a condition is the name of a kubelet's build, which Cluster API compares since 1.14."""
+    reasons = condition.get("message", "").splitlines()
+    is_of_versions = condition.get("type", "").endswith(("UpToDate", "RollingOut"))
+    return is_of_versions and bool(reasons) and all(map(_NAME_OF_BUILD.search, reasons))
 
 
 async def lives(env: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1)) -> None:
