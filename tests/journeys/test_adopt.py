@@ -13,7 +13,9 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.clusters.design.adoption import config_map
 from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client, PatchType
 from espalier.management.adoption.plan import Outcome, State, plan
@@ -228,3 +230,68 @@ def test_correction_labels_objects_replacing_nothing() -> None:
             await undoing(env.client).undo([GARDEN])
 
     after(adopted, story)
+
+
+MARKS = (metadata_keys.GATE_ANNOTATION, metadata_keys.IDENTITY_ANNOTATION, metadata_keys.RELEASE_ANNOTATION)
+
+
+async def remove_marks(env: ManagedEnvironment) -> None:
+    """Somebody removes what the take-over, or a reconcile, has written on the Cluster."""
+    patch = {"metadata": {"annotations": dict.fromkeys(MARKS)}}
+    await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+    await asyncio.sleep(CALM)
+
+
+def test_removed_marks_are_written_by_adopt_again() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        await remove_marks(env)
+        assert condition(env)["reason"] == Reason.NOT_ADOPTED
+        assert "`espalier adopt apply`" in condition(env)["message"]
+        await adopted(env.client)
+        await asyncio.sleep(CALM)
+        assert condition(env)["status"] == "True"
+
+    assert after(adopted, story) == []
+
+
+def test_marks_removed_after_a_change_are_written_again() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        cluster = env.clusters.get(GARDEN)
+        assert cluster is not None
+        groups = [dict(group) for group in cluster.tree["spec"]["workerNodeGroupConfigurations"]]
+        groups[0]["count"] += 1
+        await env.change(workerNodeGroupConfigurations=groups)
+        await env.until_ready()
+        await asyncio.sleep(CALM)
+        before = await env.machine_names("garden")
+        await remove_marks(env)
+        assert condition(env)["reason"] == Reason.NOT_ADOPTED
+        await adopted(env.client)
+        await env.until_ready()
+        await asyncio.sleep(CALM)
+        assert condition(env)["status"] == "True"
+        assert await env.machine_names("garden") == before
+
+    after(adopted, story)
+
+
+@pytest.mark.parametrize("edit", ["deleted", "edited", "without its owner"])
+def test_lost_record_has_a_named_way_out(edit: str) -> None:
+    key = Key(SYSTEM_NAMESPACE, config_map(GARDEN.name))
+
+    async def story(env: ManagedEnvironment) -> None:
+        if edit == "deleted":
+            await env.client.delete(CONFIG_MAP, key.name, key.namespace)
+        else:
+            lost: Tree = {"data": {"record": "{"}} if edit == "edited" else {"metadata": {"ownerReferences": None}}
+            await env.client.patch(CONFIG_MAP, key.name, key.namespace, patch=lost, type=PatchType.MERGE)
+        await asyncio.sleep(CALM)
+        assert (condition(env)["reason"], str(key) in condition(env)["message"]) == (Reason.NOT_ADOPTED, True)
+        with pytest.raises(Refused, match=f"ConfigMap {key}: found no record.*remove annotation.*adopt apply"):
+            await adopted(env.client)
+        await remove_marks(env)
+        await adopted(env.client)
+        await asyncio.sleep(CALM)
+        assert condition(env)["status"] == "True"
+
+    assert after(adopted, story) == []

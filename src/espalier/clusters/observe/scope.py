@@ -364,6 +364,17 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         )
 
     @property
+    def has_lost_record(self) -> bool:
+        """True if EKS Anywhere made the cluster, it was taken over, and nothing says any more what belongs to it."""
+        return (
+            self.status.reconciled_generation > 0
+            and metadata_keys.GATE_ANNOTATION in self.cluster.metadata.annotations
+            and self.capi_objects.adoption is None
+            and bool(self.capi_objects.taken)
+            and all(taken.cluster is None for taken in self.capi_objects.taken)
+        )
+
+    @property
     def is_self_managed(self) -> bool:
         """True if the cluster is self-managed."""
         return is_self_managed(self.cluster)

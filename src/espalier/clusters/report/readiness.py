@@ -12,6 +12,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.conditions import condition as _condition
 from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
@@ -25,10 +26,10 @@ from espalier.clusters.design.drift_policy import Policy, policy
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.render_input import group_count
 from espalier.clusters.observe import in_place_progress
-from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import decisions, deleted, in_place
 from espalier.clusters.plan.decisions import Decisions
+from espalier.clusters.report import validity
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
@@ -56,6 +57,13 @@ PROGRESS = _MADE_BY_CLUSTER_API | {
 """Reasons of waiting for which a condition's message is more precise than the step's."""
 
 SERVES_THIS_API = "this cluster serves the API; its machines are not managed by this manager"
+
+
+def machines_are_elsewhere(status: ClusterStatus) -> bool:
+    """True for the record of a management cluster whose machines are not managed here."""
+    control_plane = condition_list.get(status.conditions, names.CONTROL_PLANE_READY)
+    return control_plane is not None and control_plane.reason == Satisfied.SERVES_THIS_API
+
 
 OBJECTS_MISSING = (
     "the cluster was created before, and its Cluster API objects are missing: restore them, or remove annotation "
@@ -123,7 +131,7 @@ def _held(scope: Scope) -> Wait | None:
 def objects_missing(scope: Scope) -> Wait:
     """Reason and message for a cluster whose Cluster API objects are missing, or belong to another by their labels."""
     if scope.capi_objects.taken:
-        return Wait(Reason.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+        return validity.name_taken(scope)
     return Wait(Reason.CLUSTER_API_OBJECTS_MISSING, OBJECTS_MISSING)
 
 

@@ -9,7 +9,7 @@ from espalier.api.eksa.cluster import Cluster, ClusterSpec
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.eksa.reasons import Reason
 from espalier.api.violations import Violation
-from espalier.clusters.design import names
+from espalier.clusters.design import adoption, names
 from espalier.clusters.design.provider import Providers, bottlerocket_groups
 from espalier.clusters.design.render import authentication, authenticator
 from espalier.clusters.design.render_input import group_name
@@ -184,6 +184,13 @@ def _content(scope: Scope) -> Wait | None:
     return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations))) if violations else None
 
 
+def name_taken(scope: Scope) -> Wait:
+    """Reason and message for objects under the names of a cluster that do not belong to it."""
+    if scope.has_lost_record:
+        return Wait(Reason.NOT_ADOPTED, messages.record_lost(adoption.config_map(scope.key.name), scope.key))
+    return Wait(Reason.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+
+
 def _name(scope: Scope) -> Wait | None:
     groups = [group_name(group) for group in scope.groups]
     if twice := sorted({name for name in groups if groups.count(name) > 1}):
@@ -200,7 +207,7 @@ def _name(scope: Scope) -> Wait | None:
         )
         return Wait(Reason.CLUSTER_NAME_TAKEN, message)
     if scope.capi_objects.taken:
-        return Wait(Reason.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+        return name_taken(scope)
     if scope.contested:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
         message = (

@@ -26,6 +26,7 @@ from espalier.clusters.design import adoption, names, object_names
 from espalier.clusters.design.adoption import Adoption, claim
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.clusters.observe.observe import written
+from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope, is_self_managed
 from espalier.clusters.plan import adopted_machines, drift, workload_objects
 from espalier.clusters.report import validity
@@ -241,6 +242,22 @@ def _of_cluster(site: Site, object_: Object) -> ClusterPlan:
     recorded = scope.capi_objects.adoption
     if scope.is_management and made is None and PAUSED_ANNOTATION in annotations:
         return ClusterPlan(object_.key, State.OURS, *about, object=object_)  # a record, as ours have it
+    if metadata_keys.GATE_ANNOTATION not in annotations and recorded is not None and has_changed(scope):
+        # Our manager has changed it since: EKS Anywhere has nothing to finish, and the record stays as it is. The mark
+        # of the take-over makes the next reconcile one of a change, which compares all of it.
+        return ClusterPlan(
+            object_.key,
+            State.READY,
+            *about,
+            notes=(_MARKS_REMOVED,),
+            record=recorded,
+            object=object_,
+            owner=made,
+            annotations=recorded.written,
+        )
+    if metadata_keys.GATE_ANNOTATION in annotations and made is not None and recorded is None and _is_unclaimed(made):
+        block = Block("RecordLost", messages.record_lost(adoption.config_map(made.name), object_.key))
+        return ClusterPlan(object_.key, State.BLOCKED, *about, (block,), object=object_, owner=made)
     if metadata_keys.GATE_ANNOTATION in annotations:
         is_as_written = recorded is not None and recorded.written.items() <= annotations.items()
         state = State.ADOPTED if is_as_written and not has_changed(scope) else State.OURS
@@ -272,6 +289,17 @@ def _of_cluster(site: Site, object_: Object) -> ClusterPlan:
         written_,
         has_credentials=bool(scope.credentials),
     )
+
+
+_MARKS_REMOVED = (
+    "it was taken over and changed before, and somebody removed the annotations that say so: they are written again, "
+    "and the manager compares the cluster with its spec"
+)
+
+
+def _is_unclaimed(made: Object) -> bool:
+    """True for a Cluster of Cluster API that nothing but a record could give to a Cluster."""
+    return names.cluster_of(made.metadata.labels) is None
 
 
 def _unique(blocks: Iterable[Block]) -> list[Block]:
@@ -565,11 +593,18 @@ def _leaves(fields: bytes) -> int:
         return 0
 
 
+_LABELLED_BY_EKS_ANYWHERE = (capi.Cluster.resource, MachineDeployment.resource)
+
+
 def has_changed(scope: Scope) -> bool:
-    """True if the manager has written objects of a cluster since it was taken over: they have our labels then."""
+    """True if the manager has written objects of a cluster since it was taken over: they have our labels then.
+
+    EKS Anywhere writes the same labels on two kinds.
+    """
     record = scope.capi_objects.adoption
     return record is not None and any(
         claim(resource, name) in record.claims and names.cluster_of(object_.metadata.labels) is not None
         for resource, objects in scope.capi_objects.objects.items()
+        if resource not in _LABELLED_BY_EKS_ANYWHERE
         for name, object_ in objects.items()
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from espalier.api import schema
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.metadata_keys import GATE_ANNOTATION
 from espalier.api.eksa.release import BundlesRef
 from espalier.api.listing import first
 from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
@@ -347,6 +348,14 @@ def git_ops_with_other_content(kind: str, name: str, fields: Iterable[str]) -> s
         f"a workload cluster shares the GitOps configuration of its management cluster, and {kind} {name} has other "
         f"content in {', '.join(fields)}; delete it and create it with the same content, or name that of the "
         "management cluster"
+    )
+
+
+def record_lost(config_map: str, cluster: object) -> str:
+    """The record of a take-over is gone, or somebody has edited it."""
+    return (
+        f"ConfigMap {SYSTEM_NAMESPACE}/{config_map}: found no record of this cluster that can be read; restore it, or "
+        f"remove annotation {GATE_ANNOTATION} from Cluster {cluster} and give `espalier adopt apply` again"
     )
 
 
