@@ -10,7 +10,6 @@ import msgspec
 
 from espalier.api import conditions, redaction
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ClusterStatus
-from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, EKSARelease
@@ -20,6 +19,7 @@ from espalier.clusters.design import names
 from espalier.clusters.design.render_input import group_count
 from espalier.clusters.observe.rules import releases
 from espalier.clusters.observe.scope import is_self_managed, read
+from espalier.clusters.report.readiness import machines_are_elsewhere
 from espalier.clusters.report.status import reported
 from espalier.dashboard.health import Health, State, needs_a_person
 from espalier.kube.objects import Object
@@ -113,7 +113,7 @@ def row_of(object_: Object, facts: ReleaseFacts, managers: Mapping[str, str], no
     behind = releases.distance(release, manager) if release is not None and manager is not None else 0
     message = message_of(status) if state.health is not Health.READY else ""
     plane = spec.control_plane_configuration
-    is_elsewhere = _serves_this_api(status)
+    is_elsewhere = machines_are_elsewhere(status)
     return ClusterRow(
         object_.key,
         state,
@@ -164,12 +164,6 @@ def is_paused(cluster: Cluster) -> bool:
     """True if nobody acts on the cluster, because of a pause or a move."""
     annotations = cluster.metadata.annotations
     return PAUSED_ANNOTATION in annotations or MOVE_ANNOTATION in annotations
-
-
-def _serves_this_api(status: ClusterStatus) -> bool:
-    """True for the record of a management cluster whose machines are not known here."""
-    control_plane = conditions.get(status.conditions, names.CONTROL_PLANE_READY)
-    return control_plane is not None and control_plane.reason == Satisfied.SERVES_THIS_API
 
 
 def provider_of(spec: ClusterSpec) -> str:

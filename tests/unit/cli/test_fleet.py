@@ -82,7 +82,8 @@ def test_the_longest_trouble_stands_first() -> None:
 def test_record_without_machines_here_has_no_counts() -> None:
     """Its machines are elsewhere, if it has any."""
     counts = {Key("default", "real"): MachineCounts(1, 1, 0)}
-    records = [cluster(name, READY) for name in ("laptop", "real")]
+    elsewhere = condition("ControlPlaneReady", "True", "ServesThisAPI")
+    records = [cluster("laptop", READY, elsewhere), cluster("real", READY)]
     for record in records:
         record.spec.management_cluster.name = record.metadata.name
     rows = {row.key.name: row.machines for row in fleet.rows([*records, cluster("garden", READY)], counts)}

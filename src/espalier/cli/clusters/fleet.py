@@ -22,6 +22,8 @@ from espalier.api.resource import Key
 from espalier.clusterapi.contract import MachineCounts
 from espalier.clusters.design import names
 from espalier.clusters.observe.adoptions import Adoptions
+from espalier.clusters.observe.scope import is_self_managed
+from espalier.clusters.report.readiness import machines_are_elsewhere
 from espalier.kube.objects import Object
 
 
@@ -108,7 +110,7 @@ def _row(cluster: Cluster, machines: dict[Key, MachineCounts] | None) -> Row:
         attention,
         cluster.spec.kubernetes_version or "",
         cluster.spec.eksa_version or "",
-        None if machines is None else machines.get(key, None if _is_record(cluster) else MachineCounts()),
+        None if machines is None or machines_are_elsewhere(cluster.status) else machines.get(key, MachineCounts()),
         conditions.parse_timestamp(why.last_transition_time or "") if why is not None else None,
         why.reason if why is not None and attention is not Attention.READY else "",
         why.message if why is not None and attention is not Attention.READY else "",
@@ -137,12 +139,6 @@ def _attention(cluster: Cluster) -> tuple[Attention, Condition | None]:
     annotations = cluster.metadata.annotations
     if MOVE_ANNOTATION in annotations:
         return Attention.HELD, structs.replace(ready, reason="Moving", message="")
-    if PAUSED_ANNOTATION in annotations and not _is_record(cluster):  # records are always paused
+    if PAUSED_ANNOTATION in annotations and not is_self_managed(cluster):  # records are always paused
         return Attention.HELD, structs.replace(ready, reason=Reason.PAUSED, message="")
     return Attention.READY, ready
-
-
-def _is_record(cluster: Cluster) -> bool:
-    """True for the record of a management cluster."""
-    manager = cluster.spec.management_cluster.name if cluster.spec.management_cluster else ""
-    return manager in ("", cluster.metadata.name)
