@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from espalier.api.capi import cluster as capi
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import adoption
 from espalier.clusters.design.adoption import Adoption, claim
+
+KIND = capi.Cluster.resource
+_UID = "made-by-eks-anywhere"
+
+
+def adopted_cluster(name: str) -> Tree:
+    """The Cluster of Cluster API that owns the record of a Cluster of this name."""
+    metadata = {"namespace": SYSTEM_NAMESPACE, "name": name, "uid": _UID, "resourceVersion": "1"}
+    return {"apiVersion": KIND.api_version, "kind": KIND.kind, "metadata": metadata, "spec": {}}
 
 
 def adoption_record(cluster: Key, *objects: tuple[Resource, str]) -> Tree:
@@ -22,6 +32,7 @@ def adoption_record(cluster: Key, *objects: tuple[Resource, str]) -> Tree:
             "name": adoption.config_map(cluster.name),
             "uid": "record",
             "resourceVersion": "1",
+            "ownerReferences": [{"apiVersion": KIND.api_version, "kind": KIND.kind, "name": cluster.name, "uid": _UID}],
         },
         "data": {adoption.FIELD: adoption.text_of(record)},
     }

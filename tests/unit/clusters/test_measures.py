@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.cluster import Cluster
@@ -17,7 +18,7 @@ from espalier.clusters.report import measures
 from espalier.clusters.report.measures import ClusterCollector
 from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.cache import Cache
-from tests.support.objects.adoption_records import adoption_record
+from tests.support.objects.adoption_records import adopted_cluster, adoption_record
 from tests.support.objects.observed_clusters import GARDEN, example, observer
 
 REFERENCE = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachine", "name": "x"}
@@ -125,6 +126,8 @@ def test_machines_of_an_adopted_cluster_are_counted() -> None:
     wanted = f'espalier_cluster_machines{{{ONE},state="wanted"}}'
     assert fleet.series()[wanted] == 0
     record = adoption_record(GARDEN, (KubeadmControlPlane.resource, "garden"))
+    made = Object(to_bytes(adopted_cluster("garden")))
+    fleet.observer.written[capi.Cluster.resource].happened("ADDED", made)
     fleet.observer.adoptions.cache.happened("ADDED", Object(to_bytes(record)))
     assert fleet.series()[wanted] == 3
     assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{ONE}}}"] == 200

@@ -16,7 +16,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
-from tests.support.objects.adoption_records import adoption_record
+from tests.support.objects.adoption_records import adopted_cluster, adoption_record
 from tests.support.objects.observed_clusters import as_object, laptop, naming, observer
 from tests.support.providers.git_repositories import flux
 from tests.support.servers.admission_reviews import SPEC, edited
@@ -112,4 +112,6 @@ def test_upgrade_of_an_adopted_owner_wakes_its_cluster() -> None:
     theirs = {"apiVersion": plane.api_version, "kind": plane.kind, "metadata": metadata}
     others = (cluster("one", "a"), theirs)
     assert woken(upgrade, *others) == set()
-    assert woken(upgrade, *others, adoption_record(Key("a", "one"), (plane, "one"))) == {"a/one"}
+    record = adoption_record(Key("a", "one"), (plane, "one"))
+    assert woken(upgrade, *others, record) == set()
+    assert woken(upgrade, *others, record, adopted_cluster("one")) == {"a/one"}

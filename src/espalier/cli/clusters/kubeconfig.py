@@ -161,11 +161,15 @@ async def read(client: Client, key: Key) -> bytes:
     if content is not None:
         return content
     made, refused = await _get(client, capi.Cluster.resource, cluster.capi)
-    if made is not None and (await adoptions.read(client)).owner_of(capi.Cluster.resource, made) == key:
+    untold: list[str] = []
+    adopted = await adoptions.read(client, untold.append) if made is not None else None
+    if adopted is not None and made is not None and adopted.owner_of(capi.Cluster.resource, made) == key:
         secret, refused = await _get(client, SECRET, source)
         content = kubeconfigs.content(secret) if secret is not None else None
     if content is not None:
         return content
+    if untold:
+        raise Failure(f"no kubeconfig of cluster {key}: no copy is in Secret {beside}, and {untold[0]}")
     if hidden:
         advice = f"ask the owner of namespace {key.namespace} for a Role that allows getting this Secret"
         raise Failure(f"the kubeconfig of cluster {key} can't be read from Secret {beside}: {hidden}; {advice}")
@@ -184,8 +188,12 @@ async def read_for_aws(client: Client, key: Key) -> bytes:
     source = Key(cluster.capi.namespace, authenticator.kubeconfig_name(cluster.capi.name))
     secret, refused = await _get(client, SECRET, source)
     content = kubeconfigs.content(secret) if secret is not None else None
-    if secret is not None and content is not None and (await adoptions.read(client)).owner_of(SECRET, secret) == key:
+    untold: list[str] = []
+    adopted = await adoptions.read(client, untold.append) if content is not None else None
+    if content is not None and secret is not None and adopted is not None and adopted.owner_of(SECRET, secret) == key:
         return content
+    if untold:
+        raise Failure(f"the kubeconfig for users of AWS can't be read from Secret {source}: {untold[0]}")
     if refused is not None:
         advice = f"ask the owner of namespace {source.namespace} for a Role that allows getting this Secret"
         raise Failure(f"the kubeconfig for users of AWS can't be read from Secret {source}: {refused}; {advice}")

@@ -27,6 +27,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.clusters import from_git
 from espalier.cli.clusters.waiting import BACKGROUND
+from espalier.cli.kit import output
 from espalier.cli.kit.failures import Failure, Overdue, Usage
 from espalier.cli.kit.progress import Progress
 from espalier.cli.kit.tables import Selection, watch_objects
@@ -93,11 +94,15 @@ async def cluster(client: Client, key: Key) -> Object:
     return owner
 
 
+def _note(text: str) -> None:
+    output.say_wrapped(text, stderr=True)
+
+
 async def targets(client: Client, owner: Object, groups: Sequence[str], *, control_plane: bool) -> list[Target]:
     """The owners of machines that a command names, the control plane first. Raises `Usage` for an unknown group."""
     typed, identity = read_cluster(owner), ClusterIdentity.of(owner.key)
     namespace, labels = identity.capi.namespace, f"{names.CLUSTER}={identity.name}"
-    adopted = await adoptions.read(client)
+    adopted = await adoptions.read(client, _note)
     chosen: list[Target] = []
     if control_plane:
         configuration = typed.spec.control_plane_configuration

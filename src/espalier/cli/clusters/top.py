@@ -92,7 +92,11 @@ async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
         deployments = await client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
     except (Forbidden, NotFound):
         return None
-    return fleet.machines_of(control_planes.items, deployments.items, await adoptions.read(client))
+    return fleet.machines_of(control_planes.items, deployments.items, await adoptions.read(client, _note))
+
+
+def _note(text: str) -> None:
+    output.say_wrapped(text, stderr=True)
 
 
 def _cells(row: fleet.Row, now: datetime) -> tuple[str, str, str, str, str, str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 
+from espalier.api.capi import cluster as capi
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import adoption, names
 from espalier.clusters.design.adoption import Adoption
+from espalier.clusters.observe.own_fields import with_our_fields
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
@@ -27,15 +28,12 @@ class Adoptions:
     def __init__(self, caches: Caches) -> None:
         indexes = {BY_CLAIM: _claims}
         self.cache = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, labels=metadata_keys.ADOPTED_LABEL, indexes=indexes)
+        self._made = caches.of(capi.Cluster.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
 
     def of(self, cluster: Key, made: Object | None) -> Adoption | None:
         """The record of a Cluster whose Cluster of Cluster API is `made`; None if it was not taken over."""
-        if made is None:
-            return None
-        object_ = self.cache.get(Key(SYSTEM_NAMESPACE, adoption.config_map(made.name)))
-        if object_ is None or not owners.is_owned_by(object_, made):
-            return None
-        record = adoption.of_object(object_)
+        object_ = self.cache.get(Key(SYSTEM_NAMESPACE, adoption.config_map(made.name))) if made is not None else None
+        record = _record(object_, made)
         return record if record is not None and record.key == cluster else None
 
     def owner_of(self, resource: Resource, object_: Object) -> Key | None:
@@ -44,24 +42,61 @@ class Adoptions:
         return owner if owner is not None else next(iter(self.claiming(resource, object_.name)), None)
 
     def claiming(self, resource: Resource, name: str) -> list[Key]:
-        """The Clusters to which an object of this name belongs by their records."""
-        records = map(adoption.of_object, self.cache.by_index(BY_CLAIM, adoption.claim(resource, name)))
+        """The Clusters to which an object of this name belongs by their records.
+
+        Records of a Cluster of Cluster API that is gone, or was made again, claim nothing, nor do those of nobody.
+        """
+        claimed = self.cache.by_index(BY_CLAIM, adoption.claim(resource, name))
+        records = (_record(object_, self._made.get(_made_by(object_))) for object_ in claimed)
         return [record.key for record in records if record is not None]
 
 
-async def read(client: Client) -> Adoptions:
-    """The records of a management cluster as they are now, for a command; none for who may not read them."""
+def unread(resource: Resource) -> str:
+    """The sentence for who may not read records, or the Clusters of Cluster API that own them."""
+    return (
+        f"you may not list {resource.group_resource} in namespace {SYSTEM_NAMESPACE}, by which clusters that were "
+        "taken over from EKS Anywhere are known: what belongs to such a cluster may be missing here"
+    )
+
+
+async def read(client: Client, tell: Callable[[str], None]) -> Adoptions:
+    """The records of a management cluster as they are now, for a command; none for who may not read them, and `tell`
+    gets a sentence that says so."""
     snapshot = Snapshot()
     adoptions = Adoptions(snapshot)
-    snapshot.fill(await objects(client))
+    records = await objects(client, tell)
+    made: list[Object] = []
+    if records:
+        made = await _listed(client, capi.Cluster.resource, "", tell)
+    snapshot.fill([*records, *made])
     return adoptions
 
 
-async def objects(client: Client) -> list[Object]:
-    """The ConfigMaps with records; none for who may not read them."""
-    with suppress(Forbidden, NotFound):
-        return (await client.list(CONFIG_MAP, SYSTEM_NAMESPACE, labels=metadata_keys.ADOPTED_LABEL)).items
+async def objects(client: Client, tell: Callable[[str], None]) -> list[Object]:
+    """The ConfigMaps with records; none for who may not read them, and `tell` gets a sentence that says so."""
+    return await _listed(client, CONFIG_MAP, metadata_keys.ADOPTED_LABEL, tell)
+
+
+async def _listed(client: Client, resource: Resource, labels: str, tell: Callable[[str], None]) -> list[Object]:
+    try:
+        return (await client.list(resource, SYSTEM_NAMESPACE, labels=labels)).items
+    except Forbidden:
+        tell(unread(resource))
+    except NotFound:
+        pass
     return []
+
+
+def _made_by(object_: Object) -> Key:
+    """The Cluster of Cluster API whose record a ConfigMap is by its name."""
+    return Key(SYSTEM_NAMESPACE, object_.name.removesuffix(adoption.config_map("")))
+
+
+def _record(object_: Object | None, made: Object | None) -> Adoption | None:
+    """The record in a ConfigMap of this Cluster of Cluster API, which owns it; None for one of nobody."""
+    if object_ is None or made is None or object_.name != adoption.config_map(made.name):
+        return None
+    return adoption.of_object(object_) if owners.is_owned_by(object_, made) else None
 
 
 def cluster_of(object_: Object) -> Iterable[Key]:

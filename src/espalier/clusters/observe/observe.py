@@ -39,6 +39,7 @@ from espalier.clusters.observe.adoptions import Adoptions
 from espalier.clusters.observe.git_ops import GitOpsObjects
 from espalier.clusters.observe.machine_reports import reduced_unless_control_plane
 from espalier.clusters.observe.management import ManagementCluster
+from espalier.clusters.observe.own_fields import with_our_content, with_our_fields
 from espalier.clusters.observe.reference_grace import ReferenceGrace
 from espalier.clusters.observe.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.observe.release_use import ReleaseUse
@@ -53,7 +54,7 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import by_controller
 from espalier.runtime.options import Options
 from espalier.runtime.own_writes import OwnWrites
-from espalier.runtime.transforms import keep_managed_fields, metadata_only, metadata_unless, strip_managed_fields
+from espalier.runtime.transforms import metadata_unless
 from espalier.runtime.writer import Writer
 
 BY_CLUSTER = "cluster"
@@ -95,26 +96,6 @@ def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
     """Kinds that report the progress of in-place upgrades."""
     kinds = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
     return (*kinds, ExtensionConfig.resource) if front_end is FrontEnd.HOOKS else kinds
-
-
-def with_our_fields(object_: Object) -> Object:
-    """Keep the fields that `eks-a-controller` owns, decoded with the metadata; strip managedFields from the bytes."""
-    reduced = _keep_ours(object_)
-    ours = reduced.metadata.managed_fields
-    stripped = strip_managed_fields(reduced)
-    stripped.metadata.managed_fields = ours
-    return stripped
-
-
-_keep_ours = keep_managed_fields(names.FIELD_MANAGER)
-
-
-def with_our_content(object_: Object) -> Object:
-    """As `with_our_fields`; of objects that are made for no cluster, keep only the metadata. Those of EKS Anywhere have
-    no label, and are written by the same field manager.
-    """
-    is_of_cluster = names.cluster_of(object_.metadata.labels) is not None or ownership.is_applied(object_)
-    return with_our_fields(object_) if is_of_cluster else metadata_only(object_)
 
 
 class ClusterObserver:

@@ -110,13 +110,14 @@ async def read(
     keys = set(asked or ()) | {object_.key for object_ in everything or () if namespace in (None, object_.namespace)}
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
-    adopted = await adoptions.objects(client)
+    untold: list[str] = []
+    adopted = await adoptions.objects(client, untold.append)
     if any(key.name in names for object_ in adopted for key in adoptions.cluster_of(object_)):
         ours = ""  # their objects have no labels before the first change
     places = {key.namespace for key in keys}
     # What does not depend on the specs, at the same time.
     named, unnamed = await _management(client)
-    notices = list(unnamed)
+    notices = [*untold, *unnamed]
     progress = () if only_judges else _UPGRADES
     extension_kinds = () if only_judges else (ExtensionConfig.resource,)
     clusters, releases, distros, data, made, machines, upgrades, extension = await asyncio.gather(

@@ -25,7 +25,7 @@ from espalier.providers.vsphere.kinds import (
     VSphereMachineConfigSpec,
 )
 from espalier.runtime.snapshot import Snapshot
-from tests.support.objects.adoption_records import adoption_record
+from tests.support.objects.adoption_records import adopted_cluster, adoption_record
 
 GARDEN = Key("team-a", "garden")
 USED, OTHER = "/DC0/datastore/a/ssd", "/DC0/datastore/b/ssd"
@@ -42,11 +42,12 @@ def template(labels: dict[str, str]) -> Tree:
     ("objects", "datastore"),
     [
         ([template(ClusterIdentity.of(GARDEN).labels)], USED),
-        ([template({}), adoption_record(GARDEN, (KIND, "garden-1"))], USED),
-        ([template({}), adoption_record(Key("team-b", "garden"), (KIND, "garden-1"))], ""),
+        ([template({}), adoption_record(GARDEN, (KIND, "garden-1")), adopted_cluster("garden")], USED),
+        ([template({}), adoption_record(Key("team-b", "garden"), (KIND, "garden-1")), adopted_cluster("garden")], ""),
+        ([template({}), adoption_record(GARDEN, (KIND, "garden-1"))], ""),
         ([template({})], ""),
     ],
-    ids=["labelled", "adopted", "of another", "unknown"],
+    ids=["labelled", "adopted", "of another", "of nobody", "unknown"],
 )
 def test_template_in_use_decides_between_datastores(objects: list[Tree], datastore: str) -> None:
     caches = Snapshot()

@@ -26,7 +26,7 @@ from espalier.clusterapi.kubernetes_versions import minor_of
 from espalier.clusters.design.machine_groups import machine_groups
 from espalier.clusters.observe import references
 from espalier.clusters.observe.adoptions import Adoptions
-from espalier.clusters.observe.observe import with_our_fields
+from espalier.clusters.observe.own_fields import with_our_fields
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.report.checks.conclusions import INVALID
 from espalier.clusters.report.checks.controller import GENERATION, age, readable, report, unreadable
