@@ -26,12 +26,15 @@ class Peers:
         self.revision = revision
         self.configured: list[str] = []
         self.standings: list[Standing] = []
+        self.votes = False
 
     async def standing(self) -> Standing:
         return self.standings.pop(0)
 
     async def settle(self, _etcd: Any) -> None:
-        await asyncio.Event().wait()
+        if not self.votes:
+            await asyncio.Event().wait()
+        self.configured.append("votes")
 
     def configure(self, *, begins: bool = False) -> None:
         self.configured.append("begins" if begins else "goes on")
@@ -217,3 +220,25 @@ class Failing:
 
     async def stop(self) -> None:
         pass
+
+
+async def test_members_behind_their_backups_serve_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single etcd would be restored. Here each of the members would be, into an etcd of its own."""
+    peers = Peers(is_first=True, revision=None)
+    peers.votes = True
+    made, data = starting(peers, SERVED)
+    made._parts = SimpleNamespace(guard=Guard(1), peers=peers, etcd=Etcd(7), store=None, data=data)  # type: ignore[assignment]
+    reach = 9
+
+    async def found(*_: object) -> Any:
+        return SERVED
+
+    made._objects = SimpleNamespace(served=found)  # type: ignore[assignment]
+    monkeypatch.setattr(module, "read_inventory", found)
+    monkeypatch.setattr(module, "usable_snapshots", lambda *_: SimpleNamespace(latest=None))
+    monkeypatch.setattr(module, "target", lambda _usable: reach)
+    with pytest.raises(NotStarted, match="the members are at revision 7, behind their backups, which are at 9"):
+        await made.run(MARKER)
+    reach = 7
+    await made.run(MARKER)
+    assert (peers.configured, data.created) == (["votes", "votes"], []), "a learner would answer with old data"
