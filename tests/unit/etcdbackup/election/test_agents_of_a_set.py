@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from espalier.api.etcd.ownership import CopyOperation, FirstStart, Status, Writer
 from espalier.api.etcd.timing import Timing
@@ -128,3 +129,19 @@ def test_member_is_shut_only_when_its_epoch_has_ended() -> None:
     assert agent.is_shut(ended.state)
     assert not agent.is_silent(SETTINGS, ended.state, 104 + TIMING.serving_grace - 1)
     assert agent.is_silent(SETTINGS, ended.state, 104 + TIMING.serving_grace)
+
+
+def test_agents_wake_when_there_is_something_to_do() -> None:
+    """One that woke for nothing would do so again at once, and never rest."""
+    follower, leader = ending(), ending()
+    for member in (follower, leader):
+        member.told(events.Due(), 107)  # it reads, and gets no answer yet
+        member.state = replace(member.state, reading=True)
+    leader.told(events.LeaderSeen(True), 108)
+    assert leader.due() == SHUT
+    assert follower.due() is None
+    assert takes(leader.told(events.Due(), SHUT))
+    leader.told(events.SnapshotStored("final"), SHUT + 1)
+    assert leader.due() == SILENT
+    leader.told(events.EtcdEnded(), SHUT + 2)
+    assert leader.due() == SHUT + 2 + TIMING.poll_period, "others may need it as their quorum"

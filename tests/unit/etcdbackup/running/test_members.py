@@ -290,6 +290,7 @@ def closed(epoch: int, *, shut: bool, silent: bool = False) -> CopyOperationStat
     [
         ([closed(2, shut=True, silent=True)], []),
         ([closed(1, shut=False)], []),
+        ([closed(1, shut=False, silent=True)], []),
         ([closed(1, shut=True)], [MemberClosed("m-1")]),
         ([closed(1, shut=True), closed(1, shut=True, silent=True)], [MemberClosed("m-1"), MemberClosed("m-1", True)]),
     ],
@@ -309,6 +310,14 @@ async def test_nobody_is_asked_to_end_an_epoch_that_serves(monkeypatch: pytest.M
     run: Any = Run(closed(1, shut=True), phase=agent.Phase.OWNER)
     await ran(AgentRun._watch_member(run, "m-1"))
     assert (run.calls, run.added) == ([], [])
+
+
+async def test_leader_is_asked_for_once_it_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_agent, "LOOK_PERIOD", 0)
+    run: Any = Run(phase=agent.Phase.OWNER)
+    run.leads = [True]
+    await ran(AgentRun._watch_leader(run))
+    assert (run.added, run.leads) == ([], [True])
 
 
 async def test_who_can_not_tell_if_it_leads_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
