@@ -19,7 +19,7 @@ from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
 from tests.support.etcd.owners import QUICK, revision
 from tests.support.etcd.real_etcd import built
-from tests.support.etcd.sets import MemberOfSet, sets
+from tests.support.etcd.sets import EtcdSet, MemberOfSet, sets
 from tests.support.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "etcd-backup.md"
@@ -100,6 +100,63 @@ async def test_set_is_taken_over_without_its_source(tmp_path: Path) -> None:
         assert moves.witnesses.count(1) == before
         async with destination.client() as client:
             assert await revision(client) > BUMP
+
+
+STEPS = ("serving", "ended", "ready", "copying", "first serves", "all serve")
+LOSSES = [
+    (step, keeps_data, has_source)
+    for step in STEPS
+    for keeps_data in (True, False)
+    for has_source in (True, False)
+    # Without its source, a move has fewer steps. The first member has all data until others have joined it.
+    if (has_source or step not in ("ended", "ready", "copying")) and (keeps_data or step != "first serves")
+]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("step", "keeps_data", "has_source"), LOSSES)
+async def test_member_is_lost_at_a_step_of_a_move(
+    tmp_path: Path, step: str, keeps_data: bool, has_source: bool
+) -> None:
+    """The leader, if there is one. It comes back, as a StatefulSet makes it."""
+
+    async def lost(now: str, members: EtcdSet) -> None:
+        if now != step:
+            return
+        runs = any(member.etcd_pid() for member in members.members)
+        victim = await members.leader() if runs else members.members[0]
+        await (victim.end() if keeps_data else victim.lose())
+        await victim.start()
+
+    async with sets(tmp_path, ETCD) as moves:
+        source = await moves.set_founded()
+        await lost("serving", source)
+        if has_source:
+            await source.members[1].ask("POST", "/copyop/initiate", {"epoch": 1})
+            await lost("ended", source)
+            await source.members[2].initiated()
+            await source.ended()
+        else:
+            await source.serves()
+            for member in source.members:
+                member.freeze()
+        await lost("ready", source)
+        destination = moves.set()
+        copy = await moves.copy(destination.members[0])
+        await lost("copying", source)
+        await eventually(destination.members[0].is_ready, within=60, told=destination.logs)
+        await copy.kill()
+        await destination.start()
+        await eventually(destination.members[0].is_ready, told=destination.logs)
+        await lost("first serves", destination)
+        await moves.set_begun(destination)
+        await lost("all serve", destination)
+        await destination.serves()
+        async with destination.client() as client:
+            is_lossless = await revision(client) < BUMP
+        assert is_lossless is has_source
+        if has_source:
+            assert await moves.missing(destination.members[1]) == []
 
 
 async def test_member_that_lost_its_data_joins_again(tmp_path: Path) -> None:
