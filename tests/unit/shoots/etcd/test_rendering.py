@@ -179,6 +179,13 @@ def test_three_members_know_each_other_by_pods_names() -> None:
     assert (spec["replicas"], spec["serviceName"]) == (3, "etcd-main-peer")
 
 
+def test_members_find_each_other_before_they_serve() -> None:
+    """None of them gets ready alone."""
+    [peers] = [object_.body for object_ in rendered(members(), OWNER) if object_.name == "etcd-main-peer"]
+    assert peers["spec"]["publishNotReadyAddresses"] is True
+    assert peers["spec"]["clusterIP"] == "None"
+
+
 def test_members_of_another_epoch_are_strangers() -> None:
     """Back in a seed, an etcd has the URLs that it had there before, and so had members that may still run."""
     identities = set()
