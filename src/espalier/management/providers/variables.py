@@ -9,7 +9,7 @@ from typing import Any
 
 _PLACE = re.compile(r"\$\{([^{}\n]*)\}")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::?[=-](.*))?")
-_SIMPLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+=-]*|")
+_SIMPLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+=-]*")
 """Values that mean the same in quotes and without; a number stays one where a file has no quotes."""
 _UNSET = "set variable {} in the environment"
 
@@ -31,13 +31,15 @@ class Substitution:
 
         def value(line: str, place: re.Match[str]) -> str:
             parts = _NAME.fullmatch(place[1])
-            given = (self._values.get(parts[1]) or parts[2]) if parts is not None else None
-            if given is None:
+            given, default = (self._values.get(parts[1]), parts[2]) if parts is not None else (None, None)
+            if not given and default is None:
                 if line.lstrip().startswith("#"):
                     return place[0]
                 told = "allowed are ${NAME} and ${NAME:=value}" if parts is None else _UNSET.format(parts[1])
                 problems[f"{place[0]}: {told}"] = None
                 return ""
+            if not given:
+                return str(default)  # text of the file, with its quotes
             if _SIMPLE.fullmatch(given):
                 return given
             mark = f"espalier-variable-{len(self._marks)}-"

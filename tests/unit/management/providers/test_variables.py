@@ -24,6 +24,8 @@ def substituted(text: str, **values: str) -> object:
         ("a: ${N=7}", {"N": ""}, 7),
         ("a: --level=${N:=0}", {"N": "5"}, "--level=5"),
         ("a: ${N:=}", {}, None),
+        ('a: ${N=""}', {}, ""),
+        ("a: '${N:=it''s}'", {}, "it's"),
         ("a: '${N}'", {"N": "it's: [a]\nb"}, "it's: [a]\nb"),
         ("a: ${N}", {"N": "x: y # z"}, "x: y # z"),
         ("a: ${N} and ${M}", {"N": "1: 2", "M": "3: 4"}, "1: 2 and 3: 4"),
