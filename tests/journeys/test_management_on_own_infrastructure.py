@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,13 +16,12 @@ from espalier.api.resource import Key
 from espalier.cli.kit import connection, flags
 from espalier.management import record as records
 from tests.support.environments import component_folders
-from tests.support.environments.environment import CommandResult, LocalEnvironment
+from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
 
 pytestmark = pytest.mark.embedded
 
 MANIFEST = EXAMPLES / "management.yaml"
-SECOND = MANIFEST.read_text().replace("name: management", "name: second")
 
 
 @pytest.fixture
@@ -35,27 +35,45 @@ def machine(tmp_path: Path) -> Iterator[LocalEnvironment]:
         machine.espalier("down", "--delete-data", ESPALIER_HOME=str(folder))
 
 
-def in_one_line(told: CommandResult) -> str:
-    return " ".join(told.err.split())
-
-
 @pytest.mark.demand(L54="by an existing management cluster, with components of providers from files")
 def test_management_cluster_makes_and_deletes_another(machine: LocalEnvironment, tmp_path: Path) -> None:
+    """Its creation is killed, and the bootstrap is upgraded in the middle."""
     assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
     folder = component_folders.written(tmp_path / "components")
     by = ("--bootstrap-kubeconfig", str(kubeconfig))
-    words = ("create", "cluster", "-f", "-", *by, "--components", str(folder))
-    listed = machine.espalier(*words, "--dry-run=server", stdin=SECOND, COLUMNS="80")
+    second = tmp_path / "second.yaml"
+    second.write_text(MANIFEST.read_text().replace("name: management", "name: second"))
+    words = ("create", "cluster", "-f", str(second), *by, "--components", str(folder))
+    listed = machine.espalier(*words, "--dry-run=server", COLUMNS="80")
     assert listed.code == 0, listed.err
     assert "3. install Cluster API in cluster second" in listed.out
-    made = machine.espalier(*words, stdin=SECOND, COLUMNS="80")
+    killed_at(machine, words, "  move cluster")
+    upgraded = machine.espalier("upgrade", "management-components", "management")
+    assert upgraded.code == 0, upgraded.err
+    made = machine.espalier(*words, COLUMNS="80")
     assert made.code == 0, made.err
     own = machine.home / "second" / "second-eks-a-cluster.kubeconfig"
     asyncio.run(holds(kubeconfig, own))
     deleted = machine.espalier("delete", "cluster", "second", *by)
     assert deleted.code == 0, deleted.err
     assert not own.exists()
+
+
+def killed_at(machine: LocalEnvironment, words: tuple[str, ...], step: str) -> None:
+    """Kill a command (-9) once it prints this."""
+    with subprocess.Popen(
+        [*PROGRAM, *words], stderr=subprocess.PIPE, env=machine.environment, cwd=machine.home, text=True
+    ) as command:
+        assert command.stderr is not None
+        seen = [line for line in iter(command.stderr.readline, "") if _ends(command, line, step)]
+    assert seen, "it ended before"
+
+
+def _ends(command: subprocess.Popen[str], line: str, step: str) -> bool:
+    if is_there := line.startswith(step):
+        command.kill()
+    return is_there
 
 
 async def holds(first: Path, second: Path) -> None:

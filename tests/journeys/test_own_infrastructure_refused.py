@@ -124,6 +124,14 @@ def test_faults_of_a_folder_are_told_beforehand(tmp_path: Path, monkeypatch: pyt
         (reason,) = await given.reasons()
         assert ("missing required field" in reason, "secret" in reason) == (True, False)
 
+        older.write_text(text)
+        for path in given.folder.glob(f"*/{component_folders.version()}"):
+            path.rename(path.with_name("v1.13.1"))
+        (older,) = given.folder.glob(f"{CORE}/*/components.yaml")
+        older.write_text(text.replace(f":{component_folders.version()}", ":v1.13.1"))
+        (reason,) = await given.reasons()
+        assert f"found version v1.13.1-eks-a-1, allowed is {component_folders.version()}-eks-a-1, which runs" in reason
+
         shutil.rmtree(given.folder / CORE)
         (reason,) = await given.reasons()
         assert reason == f"--components {given.folder}: provider cluster-api is missing: add its components"

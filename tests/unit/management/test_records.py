@@ -59,6 +59,15 @@ def test_other_components_are_refused_once_installed() -> None:
             creating.record_of(begun, MANAGEMENT, "v0.26.0", "{}", "", "other")
 
 
+def test_no_secret_is_in_the_digest_of_components() -> None:
+    """Whoever can read the record could try passwords against it."""
+    secrets: list[Tree] = [{"kind": "Secret", "stringData": {"password": word}} for word in ("a", "b")]
+    deployments: list[Tree] = [{"kind": "Deployment", "spec": word} for word in ("a", "b")]
+    digests = {records.digest_of([secret, deployments[0]]) for secret in secrets}
+    assert len(digests) == 1
+    assert records.digest_of([secrets[0], deployments[1]]) not in digests
+
+
 def test_forgotten_records_leave_those_of_others() -> None:
     async def story(bootstrap: Client, _cluster: Client) -> None:
         for key in (MANAGEMENT, OTHER):
