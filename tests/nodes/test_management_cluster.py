@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from espalier.api.version_matrix import KUBERNETES
 from espalier.cli.management.component_versions import COMPONENTS
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
+from espalier.releases import Releases
 from tests.support.environments import manager_image
 from tests.support.environments import workload_use as use
 from tests.support.environments.footprint import Footprint, footprint
 from tests.support.environments.real_environment import (
     ADDRESSES,
     RealEnvironment,
+    Tree,
     environment_in,
     made,
     real_environment,
@@ -23,8 +27,11 @@ from tests.support.environments.real_environment import (
 from tests.support.providers.node_manifests import manifest
 from tests.support.servers.kubectl import Kubectl
 
-VERSION = "1.36.3"
+BEFORE, NEWEST = Releases.load().newest().kubernetes_versions[-2:]
+"""A management cluster has the versions that the releases of this build name, whatever the row."""
+VERSION = f"v{KUBERNETES[NEWEST].patch}"
 MISSING = why_not(VERSION, watchers=256) or manager_image.why_not()
+WITHOUT_BEFORE = why_not(KUBERNETES[BEFORE].patch)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "management.yaml"
 NAME = "management"
 CLUSTERS = "clusters.anywhere.eks.amazonaws.com"
@@ -32,10 +39,10 @@ CLUSTERS = "clusters.anywhere.eks.amazonaws.com"
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
-def management(workers: int) -> str:
+def management(workers: int, kubernetes: str = NEWEST) -> str:
     """The example, with one control plane node and these workers."""
     documents = list(yaml.safe_load_all(EXAMPLE.read_text()))
-    documents[0]["spec"]["kubernetesVersion"] = "1.36"
+    documents[0]["spec"]["kubernetesVersion"] = kubernetes
     documents[0]["spec"]["workerNodeGroupConfigurations"][0]["count"] = workers
     text: str = yaml.safe_dump_all(documents)
     return text
@@ -61,10 +68,10 @@ async def test_management_cluster_of_real_nodes_has_a_life(home: Path, clean: Fo
         (home / "management.yaml").write_text(management(2))
         kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
         await command(env, "upgrade", "cluster", "-f", str(home / "management.yaml"), *kubeconfig)
-        await use.has_nodes(cluster, control_planes=1, workers=2, version=f"v{VERSION}")
+        await use.has_nodes(cluster, control_planes=1, workers=2, version=VERSION)
         assert machines.items() <= {node["name"]: node["pid"] for node in await env.nodes()}.items()
 
-        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes="1.36", manager=NAME))
+        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes=NEWEST, manager=NAME))
         await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", "--timeout=600s")
         assert {node["cluster"] for node in await env.nodes()} == {NAME, "garden"}
         await cluster("delete", f"{CLUSTERS}/garden", "--wait")
@@ -74,6 +81,44 @@ async def test_management_cluster_of_real_nodes_has_a_life(home: Path, clean: Fo
         assert await env.nodes() == []
         assert not (home / "nodes").exists()
     assert made(footprint(home), home) == made(clean, home)
+
+
+@pytest.mark.skipif(bool(WITHOUT_BEFORE), reason=WITHOUT_BEFORE)
+async def test_its_machines_are_replaced_by_newer_ones(home: Path, clean: Footprint) -> None:
+    async with real_environment(home) as env:
+        by = ("--bootstrap-kubeconfig", str(env.home.kubeconfig))
+        await command(env, "create", "cluster", "-f", "-", *by, stdin=management(1, BEFORE))
+        cluster = env.management.with_kubeconfig(home / NAME / f"{NAME}-eks-a-cluster.kubeconfig")
+        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes=BEFORE, manager=NAME))
+        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", "--timeout=600s")
+        before = await env.nodes()
+
+        (home / "management.yaml").write_text(management(1, NEWEST))
+        kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
+        await command(env, "upgrade", "cluster", "-f", str(home / "management.yaml"), *kubeconfig)
+        await use.has_nodes(cluster, control_planes=1, workers=1, version=VERSION)
+        await cluster("wait", "--for=condition=Available", "deployments", "--all", "-A", "--timeout=300s")
+        await manages_itself(env, cluster)
+        machines = (await cluster.tree("machines.cluster.x-k8s.io", "-A"))["items"]
+        own = [one["metadata"] for one in machines if one["metadata"]["labels"][CLUSTER_NAME_LABEL] == NAME]
+        plane, worker = sorted(own, key=lambda one: CONTROL_PLANE_LABEL not in one["labels"])
+        node = await cluster.tree("nodes", plane["name"])
+        joined = node["metadata"]["creationTimestamp"]
+        assert joined <= worker["creationTimestamp"], "the control plane comes first"
+        assert of_garden(await env.nodes()) == of_garden(before), "machines of workload clusters stay"
+
+        await cluster("apply", "-f", "-", stdin=manifest(2, kubernetes=BEFORE, manager=NAME))
+        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", "--timeout=600s")
+        assert len(of_garden(await env.nodes())) == 3
+        await cluster("delete", f"{CLUSTERS}/garden", "--wait")
+        await command(env, "delete", "cluster", NAME, *by, *kubeconfig)
+        assert await env.nodes() == []
+    assert made(footprint(home), home) == made(clean, home)
+
+
+def of_garden(nodes: list[Tree]) -> dict[str, int]:
+    """The first processes of the workload cluster's nodes."""
+    return {node["name"]: node["pid"] for node in nodes if node["cluster"] == "garden"}
 
 
 async def test_one_command_makes_it_and_one_deletes_it(home: Path, clean: Footprint) -> None:
@@ -94,7 +139,7 @@ async def test_one_command_makes_it_and_one_deletes_it(home: Path, clean: Footpr
         file.write_text(management(2))
         kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
         await command(env, "upgrade", "cluster", "-f", str(file), *kubeconfig)
-        await use.has_nodes(cluster, control_planes=1, workers=2, version=f"v{VERSION}")
+        await use.has_nodes(cluster, control_planes=1, workers=2, version=VERSION)
     finally:
         await command(env, "delete", "cluster", NAME)
     assert made(footprint(home), home) == made(clean, home)
