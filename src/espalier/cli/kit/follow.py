@@ -31,14 +31,24 @@ async def follow(client: Client, resource: Resource, key: Key) -> AsyncGenerator
             await asyncio.sleep(_PAUSE)
             continue
         yield listed.items[0] if listed.items else None
-        version = listed.resource_version
+        version, began = listed.resource_version, loop.time()
         try:
             while True:
+                began = loop.time()
                 async for event in client.watch(
                     resource, key.namespace or None, resource_version=version, fields=fields
                 ):
                     version = event.object.resource_version or version
                     if event.type != "BOOKMARK":
                         yield None if event.type == "DELETED" else event.object
+                await pause(began)
         except (Expired, Unreachable):
             answered = loop.time()
+            await pause(began)
+
+
+async def pause(began: float) -> None:
+    """Wait after a watch that ended, until a second after it `began` (by the loop's clock): one that a proxy ends at
+    once would be started again and again.
+    """
+    await asyncio.sleep(max(0.0, began + _PAUSE - asyncio.get_running_loop().time()))

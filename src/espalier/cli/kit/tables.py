@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli.kit import output
+from espalier.cli.kit.follow import pause
 from espalier.cli.kit.layout import MOST_LINES, Layout, Table
 from espalier.kube.client import Client
 from espalier.kube.errors import Expired, Unreachable, error_of
@@ -126,20 +128,27 @@ async def watch_objects(client: Client, selection: Selection) -> AsyncGenerator[
 
 
 async def _changes(client: Client, selection: Selection, version: str, accept: str) -> AsyncGenerator[Object, None]:
-    """Events of a watch, over as many connections as needed. Raises `Expired` or `Unreachable`."""
+    """Events of a watch, over as many connections as needed, at most one in a second. Raises `Expired` or
+    `Unreachable`."""
     fields = selection.query.get("fieldSelector", "")
     while True:
-        async for event in client.watch(
-            selection.resource,
-            selection.namespace,
-            resource_version=version,
-            labels=selection.labels,
-            fields=fields,
-            accept=accept,
-        ):
-            version = event.object.resource_version or version
-            if event.type != "BOOKMARK":
-                yield event.object
+        began = asyncio.get_running_loop().time()
+        try:
+            async for event in client.watch(
+                selection.resource,
+                selection.namespace,
+                resource_version=version,
+                labels=selection.labels,
+                fields=fields,
+                accept=accept,
+            ):
+                version = event.object.resource_version or version
+                if event.type != "BOOKMARK":
+                    yield event.object
+        except (Expired, Unreachable):
+            await pause(began)
+            raise
+        await pause(began)
 
 
 async def _read(client: Client, selection: Selection, columns: Columns) -> tuple[Tree, list[list[Any]]]:
