@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -397,7 +397,8 @@ async def apply_all(
     The objects of an existing Cluster are written under a pause: see `command_pause`.
     """
     told: list[str] = []
-    absent = await _absent_namespaces(client, prepared)
+    made = (tree["metadata"]["name"] for resource, tree in prepared if resource == NAMESPACE)
+    absent = await absent_namespaces(client, made)
     with client.warning(told.append):
         tried = await _tried(client, prepared, absent, dry_run=dry_run)
     if dry_run:
@@ -425,17 +426,17 @@ async def apply_all(
     return applied
 
 
-async def _absent_namespaces(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> list[str]:
-    """The Namespaces among these objects that do not exist yet."""
-    given = [tree["metadata"]["name"] for resource, tree in prepared if resource == NAMESPACE]
+async def absent_namespaces(client: Client, names: Iterable[str]) -> list[str]:
+    """Those of these Namespaces that do not exist yet. One that the caller may not read counts as existing: whoever may
+    not read it may not create it, and the server says so."""
     absent = []
-    for name in given:
+    for name in names:
         try:
             await client.get(NAMESPACE, name)
         except NotFound:
             absent.append(name)
         except Forbidden:
-            pass  # whoever may not read it may not create it: the server says so
+            pass
     return absent
 
 

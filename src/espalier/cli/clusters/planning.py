@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
@@ -34,7 +33,7 @@ from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
-from espalier.kube.errors import Forbidden, NotFound, StatusCause
+from espalier.kube.errors import Forbidden, StatusCause
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
@@ -70,7 +69,7 @@ class PlanRequest:
         trees = [tree for _, tree in documents.in_namespace(self._documents, namespace)]
         kinds = installed_cluster_api.datacenters_of(trees)
         ending = await installed_cluster_api.check(client, self._providers, kinds)
-        self._ending = (*ending, *await _absent_namespaces(client, trees))
+        self._ending = (*ending, *await _of_absent_namespaces(client, trees))
         others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
         clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
         own = "" if self._moves is None else chosen_release.own_version()
@@ -228,20 +227,14 @@ def _refused(preview: Preview, violations: Sequence[Violation]) -> Preview:
     return Preview(preview.key, preview.asked, tuple(refusals), preview.warnings) if refusals else preview
 
 
-async def _absent_namespaces(client: Client, trees: Sequence[Tree]) -> list[str]:
+async def _of_absent_namespaces(client: Client, trees: Sequence[Tree]) -> list[str]:
     """A sentence for each namespace of objects that does not exist."""
-    sentences = []
-    for name in sorted({tree["metadata"]["namespace"] for tree in trees if tree["metadata"].get("namespace")}):
-        try:
-            await client.get(NAMESPACE, name)
-        except NotFound:
-            sentences.append(
-                f"namespace {name} does not exist: create it first, or have it in the manifest, and create the cluster "
-                "with --all-kinds"
-            )
-        except Forbidden:
-            pass  # not a right that plans need
-    return sentences
+    named = {tree["metadata"]["namespace"] for tree in trees if tree["metadata"].get("namespace")}
+    return [
+        f"namespace {name} does not exist: create it first, or have it in the manifest, and create the cluster with "
+        "--all-kinds"
+        for name in await documents.absent_namespaces(client, sorted(named))
+    ]
 
 
 _RIGHTS = (
