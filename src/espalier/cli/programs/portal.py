@@ -13,18 +13,22 @@ from espalier.runtime.clock import SystemClock
 
 
 def portal(access: Access) -> Portal:
-    """A portal to the API server of a manager, for tokens of others: with no credentials of the manager's own."""
-    anonymous = msgspec.structs.replace(
+    """A portal to the API server of a manager, for tokens of others."""
+
+    def connect(token: str) -> HttpTransport:
+        return HttpTransport(for_token(access, token))
+
+    return Portal(Sessions(connect, SystemClock(), plan_of, HttpTransport(for_token(access, "")).host))
+
+
+def for_token(access: Access, token: str) -> Access:
+    """Access to the same API server with this token, and without any other credentials."""
+    return msgspec.structs.replace(
         access,
-        token="",
+        token=token,
         token_file=None,
         client_certificate=None,
         client_key=None,
         exec_plugin=None,
         impersonation=None,
     )
-
-    def connect(token: str) -> HttpTransport:
-        return HttpTransport(msgspec.structs.replace(anonymous, token=token))
-
-    return Portal(Sessions(connect, SystemClock(), plan_of, HttpTransport(anonymous).host))
