@@ -254,7 +254,7 @@ def test_removed_marks_are_written_by_adopt_again() -> None:
     assert after(adopted, story) == []
 
 
-def test_marks_removed_after_a_change_are_written_again() -> None:
+def test_marks_removed_after_a_change_come_back() -> None:
     async def story(env: ManagedEnvironment) -> None:
         cluster = env.clusters.get(GARDEN)
         assert cluster is not None

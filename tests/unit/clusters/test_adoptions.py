@@ -64,7 +64,7 @@ def test_record_of_a_living_cluster_claims_its_objects() -> None:
     [(record(),), (record(), made("another")), (record(""), made()), (record(name="x-adoption"), made())],
     ids=["no cluster", "a cluster made since", "no owner", "another name"],
 )
-def test_record_that_no_living_cluster_owns_claims_nothing(objects: tuple[Object, ...]) -> None:
+def test_record_of_no_living_cluster_claims_nothing(objects: tuple[Object, ...]) -> None:
     found = adoptions(*objects)
     assert found.claiming(KubeadmControlPlane.resource, "garden") == []
     assert found.owner_of(capi.Cluster.resource, made()) is None
