@@ -32,6 +32,9 @@ UNSUPPORTED_FUNCTIONS = frozenset(
 """Unsupported functions of Kubernetes: a rule that calls one is stored, but not evaluated."""
 
 _UNDECLARED = re.compile(r"undeclared reference to '(\w+)[\w.]*'")
+_ORDER_OF_NUMBERS = re.compile(
+    r"no matching overload for '_[<>]=?_' applied to '\((?!(\w+), \1\))(?:int|uint|double), (?:int|uint|double)\)'"
+)
 _LOOPS = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter|map)\s*\(")
 _NO_KEY = re.compile(r'NOT_FOUND: Key not found in map : "?(.*?)"?$')
 
@@ -111,16 +114,14 @@ def _outcome(text: str, encoded: bytes, optional_old: bool) -> Expression | Malf
 
 
 def _expression(text: str, schema: Tree, *, optional_old: bool) -> Expression:
-    self_, old = _type(schema), ""
-    environment = _environment(self_, old)
+    self_ = _type(schema)
     try:
-        program = _compile(text, environment)
+        program, environment, old = _declared(text, self_, optional_old=optional_old)
     except Malformed as error:
-        if OLD not in _UNDECLARED.findall(str(error)):
+        if not _ORDER_OF_NUMBERS.search(str(error)):
             raise
-        old = "dyn" if optional_old else self_
-        environment = _environment(self_, old)
-        program = _compile(text, environment)
+        # Kubernetes compares numbers of different types. The library's compiler doesn't, but its evaluation does.
+        program, environment, old = _declared(text, "dyn", optional_old=optional_old)
     references = cel_fields.check_fields(program.serialize(), text, schema)
     if references.errors:
         raise Malformed("\n".join(references.errors))
@@ -132,6 +133,19 @@ def _expression(text: str, schema: Tree, *, optional_old: bool) -> Expression:
         environment = _environment("dyn", "dyn")
         program = environment.compile(wrapped)
     return Expression(program, environment, type_, bool(old), len(_LOOPS.findall(text)))
+
+
+def _declared(text: str, self_: str, *, optional_old: bool) -> tuple[Any, Any, str]:
+    """The program, its environment, and the type of `oldSelf`; empty if the expression doesn't use it."""
+    environment, old = _environment(self_, ""), ""
+    try:
+        return _compile(text, environment), environment, old
+    except Malformed as error:
+        if OLD not in _UNDECLARED.findall(str(error)):
+            raise
+    old = "dyn" if optional_old else self_
+    environment = _environment(self_, old)
+    return _compile(text, environment), environment, old
 
 
 def _compile(text: str, environment: Any) -> Any:
