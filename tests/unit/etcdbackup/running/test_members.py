@@ -221,6 +221,7 @@ async def test_learner_with_all_data_gets_its_vote(monkeypatch: pytest.MonkeyPat
     own: Any = SimpleNamespace(status=status, do=do, members=known, update_member=update_member)
     await peers_of_three().settle(own)
     assert others.changes == [("promote", 5)]
+    assert revisions == [7], "at revision 6 it lacked a write"
     assert updated == [(5, "http://m-0:2380")]
 
 
