@@ -129,7 +129,7 @@ class FinalizerAgain(Interceptor):
         return await transport.request(request)
 
 
-def test_objects_with_a_finalizer_again_leave_the_source() -> None:
+def test_objects_held_again_still_leave_the_source() -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         nodes, before = await node_versions(await source.workload()), await objects(source)
         again = FinalizerAgain()
