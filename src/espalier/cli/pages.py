@@ -384,7 +384,8 @@ def _matrix() -> Iterator[str]:
     yield from ("", "## Versions that go together", "")
     yield (
         "Each row is built (`espalier assets build --row ROW`) and tested (`make real ROW=ROW`) together; "
-        f"`ESPALIER_ROW` selects the programs of one, by default those of {version_matrix.DEFAULT_ROW}."
+        f"`ESPALIER_ROW` selects the programs of one, by default those of {version_matrix.DEFAULT_ROW}. How long that "
+        "takes: [figures](../figures.md#rows-of-versions)."
     )
     yield ""
     yield from _table(
