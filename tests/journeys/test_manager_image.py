@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import LEASE
+from espalier.api.eksa.group import MANAGER as LEADER
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.cli.programs.manager import LEASE as LEADER
 from espalier.kube.objects import Object
 from tests.support.child_process import ChildProcess
 from tests.support.environments import manager_image

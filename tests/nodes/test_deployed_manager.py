@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from espalier.api.eksa.group import MANAGER as LEASE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli.install import manifests
-from espalier.cli.programs.manager import LEASE
 from espalier.clusters.design.names import DEFAULT_WORKERS
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport

@@ -19,13 +19,13 @@ from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGER as LEADER
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli.install import manifests
 from espalier.cli.kit.home import Home
 from espalier.cli.local import lock
 from espalier.cli.local.images.upgrader_images import UpgraderImages
-from espalier.cli.programs.manager import LEASE as LEADER
 from espalier.clusters import rbac
 from espalier.clusters.design.provider import infrastructures
 from espalier.clusters.observe import references

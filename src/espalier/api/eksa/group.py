@@ -16,6 +16,9 @@ EKSA_VERSION = (
 SYSTEM_NAMESPACE = "eksa-system"
 """Namespace of Cluster API objects, Bundles and the controller."""
 
+MANAGER = "espalier-controller-manager"
+"""Name of the manager's Deployment there, and the beginning of the names of its Leases."""
+
 MANAGEMENT_CLUSTER = "management-cluster"
 """Name of the ConfigMap there whose `namespace` and `name` identify the record of the management cluster, a Cluster.
 Not in the namespace of that Cluster, where users may write."""

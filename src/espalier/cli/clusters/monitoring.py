@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGER, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.report import measures
 from espalier.etcdbackup.snapshotter.measures import LATEST_TIMESTAMP
@@ -13,7 +13,7 @@ from espalier.runtime import metrics
 
 NAME = "espalier"
 _CONDITIONS, _METRICS, _SECOND_DAY = "reference/conditions.md", "reference/metrics.md", "second-day.md"
-_BY = "by (cluster_namespace, cluster)"
+_BY, _ON = "by (cluster_namespace, cluster)", "on (cluster_namespace, cluster)"
 _SENTENCE = "{{ $labels.cluster_namespace }}/{{ $labels.cluster }}"
 
 
@@ -34,8 +34,18 @@ def _of(measure: Measure) -> str:
     return f"{measure.name}_total" if measure.type == "counter" else measure.name
 
 
+_OURS = f"and on (job, instance) {_of(measures.UNMEASURED)}"
+"""Of a manager of ours that acts: the controllers of others have metrics of the same names."""
+
+
+def _progress(time: str) -> str:
+    """True for clusters that have replaced or upgraded a machine within this time: a rollout may take hours."""
+    return f'max {_BY} (changes({_of(measures.MACHINES)}{{state="outdated"}}[{time}])) > 0'
+
+
 def alerts() -> list[Alert]:
     """All alerts, the most urgent first."""
+    leader = f'{_of(metrics.LEADER)}{{name=~"{MANAGER}.*"}}'
     condition, since, expiry = map(_of, (measures.CONDITION, measures.SINCE, measures.CERTIFICATES))
     not_ready = f'max {_BY[:-1]}, reason) ({condition}{{type="Ready",status!="True"}})'
     return [
@@ -49,8 +59,8 @@ def alerts() -> list[Alert]:
         ),
         Alert(
             "EspalierClusterNotReady",
-            f"{not_ready} > 0 and on (cluster_namespace, cluster) (time() - max {_BY} ({since})) > 3600",
-            "5m",
+            f"{not_ready} > 0 and {_ON} (time() - max {_BY} ({since})) > 3600 unless {_ON} {_progress('1h')}",
+            "0m",  # whatever lasts is in the expression: another reason begins no new hour
             "warning",
             f"cluster {_SENTENCE} has not been Ready for an hour: {{{{ $labels.reason }}}}",
             _CONDITIONS,
@@ -74,7 +84,7 @@ def alerts() -> list[Alert]:
         Alert(
             "EspalierClusterMachinesMissing",
             f'max {_BY} ({_of(measures.MACHINES)}{{state="wanted"}}) > '
-            f'max {_BY} ({_of(measures.MACHINES)}{{state="ready"}})',
+            f'max {_BY} ({_of(measures.MACHINES)}{{state="ready"}}) unless {_progress("30m")}',
             "30m",
             "warning",
             f"machines of cluster {_SENTENCE} are missing or not ready: `espalier describe cluster` says which",
@@ -90,7 +100,7 @@ def alerts() -> list[Alert]:
         ),
         Alert(
             "EspalierNoLeader",
-            f"absent({_of(metrics.LEADER)} == 1)",
+            f"max by (name) ({leader}) == 0 or absent({leader} or {_of(measures.UNMEASURED)})",
             "5m",
             "critical",
             "no replica of Espalier's manager acts",
@@ -98,7 +108,7 @@ def alerts() -> list[Alert]:
         ),
         Alert(
             "EspalierReconcilesFail",
-            f"sum by (controller) (rate({_of(metrics.RECONCILE_ERRORS)}[15m])) > 0.1",
+            f"sum by (controller) (rate({_of(metrics.RECONCILE_ERRORS)}[15m]) {_OURS}) > 0.1",
             "15m",
             "warning",
             "reconciles of controller {{ $labels.controller }} keep failing: the log names the objects",
@@ -188,7 +198,7 @@ def panels() -> list[_Panel]:
         _Panel(
             "Reconciles per second",
             "timeseries",
-            f"sum by (controller, result) (rate({_of(metrics.RECONCILES)}[5m]))",
+            f"sum by (controller, result) (rate({_of(metrics.RECONCILES)}[5m]) {_OURS})",
             "{{controller}} {{result}}",
             "ops",
         ),

@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.crd import crd_of
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, MANAGER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
@@ -24,7 +24,7 @@ from espalier.kube.rbac import Right, trees
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.component import kinds
 
-NAME = "espalier-controller-manager"
+NAME = MANAGER
 CLUSTERS_ROLE = f"{NAME}-clusters"
 """Name of the Role in each watched namespace, which may include the system's namespace."""
 

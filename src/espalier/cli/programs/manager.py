@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.cli.kit import flags
@@ -28,7 +28,6 @@ from espalier.releases import Releases
 from espalier.runtime.component import assemble
 from espalier.runtime.options import Options
 
-LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
 
 
@@ -153,7 +152,7 @@ async def manager(
         kubeconfig=kubeconfig,
         context=context,
         user_agent=USER_AGENT,
-        lease=options.lease_name(LEASE) if leader_elect else None,
+        lease=options.lease_name(MANAGER) if leader_elect else None,
         health_address=health_address,
         metrics_address=metrics_address,
         log_level=log_level,

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 
 from espalier.api.core import POD
+from espalier.api.eksa.group import MANAGER as LEASE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.access.webhook_calls import HttpWebhooks
@@ -20,7 +21,6 @@ from espalier.cli.kit.hints import hint
 from espalier.cli.local.environment.management import record_infrastructure
 from espalier.cli.programs import components
 from espalier.cli.programs.installation import InstallReleases
-from espalier.cli.programs.manager import LEASE
 from espalier.clusters.design.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.wire import User
