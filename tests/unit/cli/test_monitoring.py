@@ -57,7 +57,7 @@ def test_links_lead_where_the_documentation_is() -> None:
 
 def test_every_metric_of_clusters_is_asked_for() -> None:
     asked_for = {KNOWN[metric] for _, expression in ASKED for metric in METRIC.findall(expression)}
-    assert set(measures.MEASURES) - asked_for == {measures.PHASE, measures.UNMEASURED}
+    assert set(measures.MEASURES) - asked_for == {measures.PHASE}
     assert reasons.Reason.CERTIFICATES_EXPIRED in (DOCS / "reference" / "conditions.md").read_text()
 
 

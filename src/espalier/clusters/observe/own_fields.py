@@ -1,4 +1,4 @@
-"""What caches have of objects that this manager writes: only what it owns of each, as only that is compared."""
+"""Objects in caches, of those that this manager writes: only what it owns of each, as only that is compared."""
 
 from __future__ import annotations
 
