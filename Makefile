@@ -101,7 +101,7 @@ lock: ## Compile the locked requirements anew (needs uv)
 	$(COMPILE) --extra etcd -c requirements.txt pyproject.toml -o src/espalier/cli/local/images/requirements-seed.txt
 
 base-packages: $(VENV)/.installed ## Lock the newest Debian packages of the images' base (on a Debian; verified by its keyring)
-	@$(BIN)/python -m espalier.cli.local.images.base_lock
+	@$(BIN)/python -m espalier.cli.local.images.bases.base_lock
 
 dist: $(VENV)/.installed ## What a release consists of, in dist/: wheels, image and digests, charts, notes, checksums
 	@$(BIN)/python packaging/dist.py dist

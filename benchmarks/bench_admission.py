@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.measure import arguments, report, size
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.access.webhooks import WebhookCall
 from espalier.cli.local.environment.management import management_cluster
@@ -24,13 +24,13 @@ from espalier.clusters.admission import admission
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan
+from espalier.kube.connection.pki import Authority
 from espalier.kube.objects import Object, encode_json, to_bytes
-from espalier.kube.pki import Authority
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
+from espalier.runtime.caches.snapshot import Snapshot
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.snapshot import Snapshot
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
 CLUSTERS, ROUNDS, CALLS = size(200, 2), size(1000, 2), size(2000, 2)

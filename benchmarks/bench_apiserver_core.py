@@ -19,11 +19,11 @@ from typing import Any
 from benchmarks.measure import arguments, size
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, LEASE
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 
 NAMESPACE = "default"
 Operation = Callable[[int], Awaitable[Any]]

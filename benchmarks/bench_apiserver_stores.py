@@ -33,7 +33,7 @@ from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client as EtcdClient
 from espalier.etcd.requests import Put, Txn, mod_revision
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 
 VALUE = "x" * 1000

@@ -21,8 +21,8 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 PAUSE = 1.0

@@ -27,8 +27,8 @@ from benchmarks.bench_manager import fleet, one_steady_cluster
 from benchmarks.measure import PROGRAM, arguments, cpu_seconds, peak_memory, report, size, spread
 from espalier.api.eksa.cluster import Cluster
 from espalier.kube.client import Client, PatchType
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from tests.support.environments.browser import FLAGS
 
 SHORT: dict[str, str | float | bool] = {**os.environ, "TMPDIR": "/tmp"}

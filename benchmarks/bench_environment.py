@@ -17,9 +17,9 @@ from benchmarks.measure import arguments, cpu_seconds, log_of, peak_memory, repo
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import KubeError
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.environments.control_plane import find_assets
 

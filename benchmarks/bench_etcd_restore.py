@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.bench_backups import CREATED, measured
 from benchmarks.measure import PROGRAM, arguments, report, size, spread
 from espalier.assets.cache import assets_folder
-from espalier.etcd.backend import Record, State, write_backend
+from espalier.etcd.database.backend import Record, State, write_backend
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcdbackup.snapshots.deltas import KeyValue, event
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot

@@ -17,8 +17,8 @@ import structlog
 
 from benchmarks.measure import arguments, report, size
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.apiserver.server import Server
 from espalier.runtime import virtual
 from tests.support.gardens.garden_users import is_whole

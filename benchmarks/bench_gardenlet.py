@@ -17,7 +17,7 @@ from collections import Counter
 import structlog
 
 from benchmarks.measure import arguments, report, size
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.apiserver.server import Server
 from espalier.runtime import virtual
 from tests.support.gardens.garden_users import is_whole

@@ -19,8 +19,8 @@ import structlog
 
 from benchmarks.measure import arguments, report, size, spread
 from espalier.api.core import POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.assets.base import find_bases
 from espalier.cli.local.images import image

@@ -25,14 +25,14 @@ import aiohttp
 
 from benchmarks.measure import PROGRAM, arguments, cpu_seconds, peak_memory, report, size, start_environment
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.manifests import read_manifests
-from espalier.cli.clusters import waiting
-from espalier.cli.kit.progress import Progress
+from espalier.api.manifests.manifests import read_manifests
+from espalier.cli.clusters.reports import waiting
+from espalier.cli.kit.printing.progress import Progress
 from espalier.clusters.design.names import SYNCED
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import KubeError
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.environments.management import free_port
 

@@ -24,10 +24,10 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.providers.kinds import CATALOG
 from espalier.runtime import logs
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.providers import hardware

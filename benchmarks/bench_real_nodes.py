@@ -18,11 +18,12 @@ from pathlib import Path
 from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size, spread
 from espalier.cli.local import lock
 from espalier.realnodes.management.processes import read_states
-from espalier.realnodes.nspawn import cgroups, container
-from espalier.realnodes.nspawn.commands import run
-from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
-from espalier.realnodes.nspawn.limits import allowed_watchers
-from espalier.realnodes.nspawn.state import NodeRecord, State
+from espalier.realnodes.nspawn import container
+from espalier.realnodes.nspawn.system import cgroups
+from espalier.realnodes.nspawn.system.commands import run
+from espalier.realnodes.nspawn.system.helper_processes import BalancerProcess, RegistryProcess
+from espalier.realnodes.nspawn.system.limits import allowed_watchers
+from espalier.realnodes.nspawn.system.state import NodeRecord, State
 from tests.support.environments.real_environment import RealEnvironment, real_environment, why_not
 from tests.support.providers.node_manifests import CLUSTER, manifest
 

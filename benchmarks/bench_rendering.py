@@ -10,8 +10,8 @@ import msgspec
 
 from benchmarks.measure import arguments, report, size, spread
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.manifests import read_manifests
-from espalier.cli.clusters.offline import OfflineManager
+from espalier.api.manifests.manifests import read_manifests
+from espalier.cli.clusters.manifests.offline import OfflineManager
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan

@@ -34,9 +34,9 @@ from espalier.assets.component import MIB
 from espalier.assets.go import GoModule
 from espalier.assets.processes import BuildFailed
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request
 from tests.support.environments.control_plane import find_assets, real_control_plane, why_no_assets
 
 ROOT = Path(__file__).parents[1]

@@ -21,19 +21,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from espalier.api.capi.kubeadm import KubeadmConfig
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import MemoryStore, Store
-from espalier.cli.kit.home import Home
-from espalier.clusters.design import gate
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.cli.kit.connecting.home import Home
+from espalier.clusters.design.drift import gate
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.objects import Object
-from espalier.kube.pki import Authority
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 CLUSTER = "garden"

@@ -24,13 +24,13 @@ from benchmarks.measure import cpu_seconds, peak_memory
 from espalier.api.resource import Key, Resource
 from espalier.cli.kit import distribution
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.kube.transports.http import HttpTransport
 from espalier.runtime import logs
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
 
 
 class Reader:

@@ -10,7 +10,7 @@
 # For users:     a kubeconfig whose `token` was a first, short-lived one works with one program for ever and with
 #                another until that expires. One with a file alone makes kr8s anonymous: the answer is 403 for
 #                system:anonymous, or an empty result where anonymous requests are allowed.
-# Espalier:      the file wins, and is read again each minute: src/espalier/kube/access.py, credentials.py.
+# Espalier:      the file wins, and is read again each minute: src/espalier/kube/connection/access.py, credentials.py.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -10,8 +10,8 @@
 #                  lightkube,  0 microseconds:  2026-01-01T00:00:00Z              cannot parse "Z" as ".000000"
 # For users:     a leader that writes `now` fails once in a million renewals; one that rounds to seconds, or a test
 #                with a fixed time, fails always. An Event's eventTime is of the same type.
-# Espalier:      writes six digits always: `micro_time` in src/espalier/runtime/election.py and
-#                src/espalier/api/gardener/leases.py.
+# Espalier:      writes six digits always: `micro_time` in src/espalier/runtime/leadership/election.py and
+#                src/espalier/api/gardener/extensions/leases.py.
 #
 # Needs Go; the first build of apimachinery takes about half a minute.
 set -euo pipefail

@@ -9,7 +9,7 @@
 # For users:     a Python program that reads or rewrites manifests of machines (Tinkerbell's Hardware, NetworkData)
 #                changes some addresses into integers: of random ones one in 4000, but one in 80 of those that begin
 #                with 52:54:00 as those of QEMU's machines do. Quote MAC addresses.
-# Espalier:      reads plain scalars by its own rules, src/espalier/api/scalars.py; tests/unit/api/test_scalars.py.
+# Espalier:      reads plain scalars by its own rules, src/espalier/api/trees/scalars.py; tests/unit/api/test_scalars.py.
 #
 # Needs Go.
 set -euo pipefail

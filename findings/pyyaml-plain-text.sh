@@ -9,7 +9,7 @@
 # For users:     an annotation with the short hash of a commit (1234e56), a zone 08 or an answer y, written by a program
 #                in Python that reads its own output without a fault, is refused by kubectl or, in a field without a
 #                type, stored as another value: of hashes of 7 digits about one in a hundred looks like a number so.
-# Espalier:      writes all YAML with src/espalier/api/yaml_text.py, which quotes them; tests/unit/api/test_yaml_text.py,
+# Espalier:      writes all YAML with src/espalier/api/trees/yaml_text.py, which quotes them; tests/unit/api/test_yaml_text.py,
 #                tests/envtest/test_yaml_of_kubectl.py.
 #
 # Needs Go.

@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
-from espalier.cli.kit import connection, flags
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.kube.client import PatchType
 from tests.support.environments import browser as browsers
 from tests.support.environments.browser import Reader, checks, dashboard, reader

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.kube.client import PatchType

@@ -14,9 +14,9 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType

@@ -17,8 +17,8 @@ from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
-from espalier.cli.clusters import certificates, rollouts
-from espalier.cli.kit.progress import Progress
+from espalier.cli.clusters.rollouts import certificates, rollouts
+from espalier.cli.kit.printing.progress import Progress
 from espalier.clusterapi import kubeconfig as kubeconfigs
 from espalier.realnodes.management.processes import State
 from tests.capi.going_back import both_go_back

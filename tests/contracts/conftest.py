@@ -21,10 +21,10 @@ from espalier.apiserver.storage.etcd_store import EtcdStore
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Transport
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Transport
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.etcd.etcds import NEWEST_ETCD, Clients, Limits
 from tests.support.left_files import folder_of_a_fixture

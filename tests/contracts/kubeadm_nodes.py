@@ -20,7 +20,7 @@ import yaml
 from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.container import Running
 from espalier.realnodes.nspawn.node_files import PATCHES, PREFLIGHT
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system.state import State
 from espalier.upgrader.api import Api, Response
 from espalier.upgrader.contents import Contents
 from espalier.upgrader.files import Files

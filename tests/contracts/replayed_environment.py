@@ -18,14 +18,14 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.runtime import virtual
-from espalier.runtime.controller import Controller
-from espalier.runtime.election import Election
-from espalier.runtime.fencing import Fence
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.leadership.election import Election
+from espalier.runtime.leadership.fencing import Fence
 from espalier.runtime.manager import Manager
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.virtual import Simulation
 from tests.support.objects.indexes import by_label
 

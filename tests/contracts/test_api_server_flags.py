@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from espalier.clusters.observe.rules import api_server_flags
+from espalier.clusters.observe.rules.control_planes import api_server_flags
 from tests.support.environments.control_plane import find_assets, why_no_assets
 
 pytestmark = pytest.mark.envtest

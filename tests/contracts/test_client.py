@@ -17,18 +17,18 @@ from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from espalier.api.resource import Resource
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.kube.access import Access, Impersonation
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.access import Access, Impersonation
+from espalier.kube.connection.kubeconfig import Kubeconfig, in_cluster_access
+from espalier.kube.connection.pki import Authority
 from espalier.kube.discovery import Discovery, UnknownResource
 from espalier.kube.errors import AlreadyExists, BadRequest, Conflict, Expired, Forbidden, Invalid, NotFound
-from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig, in_cluster_access
 from espalier.kube.objects import Object
-from espalier.kube.pki import Authority
-from espalier.kube.threaded import ThreadedTransport
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.threaded import ThreadedTransport
+from espalier.kube.transports.wire import Request, Transport
 from espalier.kube.watching import WatchEvent
-from espalier.kube.wire import Request, Transport
 from tests.support.environments.control_plane import ControlPlane
 
 

@@ -17,7 +17,7 @@ from espalier.kube.errors import (
     NotFound,
 )
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from tests.support.servers.widgets import WIDGET, Fields, config_map, gone, until, widget
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from espalier.api import core
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.gardener.etcd import Etcd
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid

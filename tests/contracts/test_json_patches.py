@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from espalier.kube.client import Client
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from tests.support.servers.widgets import WIDGET, widget
 
 FREE = {

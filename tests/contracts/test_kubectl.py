@@ -6,9 +6,9 @@ import asyncio
 import json
 from pathlib import Path
 
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.servers.kubectl import Kubectl
 from tests.support.servers.kubectl_things import (

@@ -18,8 +18,8 @@ from espalier.kube.errors import (
     BadRequest,
     Expired,
 )
-from espalier.kube.http import HttpTransport
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request, Response
 from tests.support.environments.control_plane import PATIENCE
 from tests.support.servers.widgets import WIDGET, Fields, config_map
 

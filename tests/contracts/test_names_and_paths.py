@@ -129,6 +129,6 @@ async def test_a_key_that_is_no_file_name_is_refused_as_well(
 
 
 def embedded(server: Any) -> Client:
-    from espalier.kube.inprocess import InProcessTransport
+    from espalier.kube.transports.inprocess import InProcessTransport
 
     return Client(InProcessTransport(server), field_manager="contract", user_agent="contract")

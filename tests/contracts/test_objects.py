@@ -17,7 +17,7 @@ from espalier.kube.errors import (
     Invalid,
     NotFound,
 )
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from tests.support.servers.widgets import GROUP, WIDGET, Fields, causes, config_map, owners, widget
 
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
-from espalier.api.eksa import sentences
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
@@ -21,8 +21,8 @@ from espalier.clusters.admission.release_admission import validate_bundles, vali
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
 from espalier.kube.objects import Object
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
 from tests.support.objects.observed_clusters import NOW, RELEASES, as_object, observer
 from tests.support.servers.admission_reviews import edited
 from tests.support.servers.widgets import served

@@ -20,7 +20,7 @@ from espalier.apiserver.schema.registry import ServedKind
 from espalier.apiserver.wire import protobuf
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import ListMeta
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from tests.support.environments.control_plane import ControlPlane
 
 pytestmark = pytest.mark.envtest

@@ -12,8 +12,8 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import encode_json
-from espalier.kube.server_warnings import warnings_of
-from espalier.kube.wire import Request
+from espalier.kube.transports.server_warnings import warnings_of
+from espalier.kube.transports.wire import Request
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores

@@ -18,24 +18,24 @@ from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import ApiError
-from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from espalier.kube.wire import Transport
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.certificates import ServingCertificate
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Transport
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.controller import Controller
-from espalier.runtime.election import Election, Timing
-from espalier.runtime.events import Recorder
-from espalier.runtime.fencing import Fence
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.events import Recorder
+from espalier.runtime.controllers.outcome import Done, Outcome
+from espalier.runtime.controllers.writer import Writer
+from espalier.runtime.leadership.election import Election, Timing
+from espalier.runtime.leadership.fencing import Fence
 from espalier.runtime.manager import Ending, Manager
-from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.webhooks import Webhooks
-from espalier.runtime.writer import Writer
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
+from espalier.runtime.servers.certificates import ServingCertificate
+from espalier.runtime.servers.webhooks import Webhooks
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.waiting import running
 

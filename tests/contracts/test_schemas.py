@@ -16,7 +16,7 @@ from espalier.kube.errors import (
     Invalid,
     NotFound,
 )
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from tests.support.servers.widgets import (
     GROUP,
     SPEC_SCHEMA,

@@ -18,10 +18,10 @@ from espalier.api.meta import Tree
 from espalier.kube import client_certificates
 from espalier.kube.client import Client, PatchType
 from espalier.kube.client_certificates import NotIssued
+from espalier.kube.connection.pki import Authority, new_request
 from espalier.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
-from espalier.kube.pki import Authority, new_request
-from espalier.simulator.workload_controllers import certificates
+from espalier.simulator.workload_controllers.planners import certificates
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import CertificateRequest
 from espalier.simulator.workload_controllers.writes import Change

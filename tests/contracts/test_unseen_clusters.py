@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType

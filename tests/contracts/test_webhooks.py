@@ -26,12 +26,12 @@ from espalier.apiserver.http import Connections, tls_context
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, ServerFailure
-from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from espalier.kube.pki import Authority
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from tests.support.environments.control_plane import ControlPlane
 
 NOW = datetime.now(UTC)

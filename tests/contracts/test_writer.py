@@ -14,16 +14,16 @@ from espalier.api.meta import ObjectMeta, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
 from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import Conflict, Invalid, NotFound
-from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request, Response, Transport
-from espalier.runtime import owners
-from espalier.runtime.cache import Caches
-from espalier.runtime.own_writes import OwnWrites
-from espalier.runtime.writer import NameTaken, Precondition, Writer, found_by_owner
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Transport
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.controllers import owners
+from espalier.runtime.controllers.own_writes import OwnWrites
+from espalier.runtime.controllers.writer import NameTaken, Precondition, Writer, found_by_owner
 from tests.support.environments.control_plane import ControlPlane
 
 UPGRADE = NodeUpgrade.resource

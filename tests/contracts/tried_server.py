@@ -12,7 +12,7 @@ from ssl import SSLContext, create_default_context
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import DEFAULT_VERSION, Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.connection.pki import Authority, KeyPair
 
 HOST = "127.0.0.1"
 

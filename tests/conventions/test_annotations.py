@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from espalier.api.eksa.group import GROUP
+from espalier.api.definitions.reference import Writer
+from espalier.api.eksa.vocabulary.group import GROUP
 from espalier.api.metadata_rows import ANNOTATIONS
-from espalier.api.reference import Writer
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 PACKAGES = ("api", "clusterapi", "clusters", "upgrades")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.cli.local.environment import programs

@@ -11,13 +11,14 @@ from types import ModuleType
 
 import pytest
 
-from espalier.api.crd import crd_of
-from espalier.api.eksa import condition_types, events, reasons
-from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, etcd, seed, shoot
-from espalier.api.gardener import condition_types as gardener_conditions
-from espalier.api.gardener import events as gardener_events
-from espalier.api.gardener import reasons as of_gardener
-from espalier.api.reference import EventReason, Reason
+from espalier.api.definitions.crd import crd_of
+from espalier.api.definitions.reference import EventReason, Reason
+from espalier.api.eksa.vocabulary import condition_types, events, reasons
+from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, etcd
+from espalier.api.gardener.garden import seed, shoot
+from espalier.api.gardener.vocabulary import condition_types as gardener_conditions
+from espalier.api.gardener.vocabulary import events as gardener_events
+from espalier.api.gardener.vocabulary import reasons as of_gardener
 from espalier.cli import pages
 from espalier.clusters.report import measures as clusters
 from espalier.clusters.report import status
@@ -64,7 +65,7 @@ def golden(section: str) -> Iterator[str]:
 
 
 def test_each_key_of_our_own_is_in_table_of_metadata() -> None:
-    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
+    """When this fails: annotate the constant with its prose (`espalier/api/definitions/reference.py`)."""
     ours = {
         text
         for text in golden("constant")
@@ -120,7 +121,7 @@ def _module(path: Path) -> ModuleType:
 
 
 def test_each_event_is_in_the_table_with_its_type() -> None:
-    """When this fails: add a constant to `espalier/api/eksa/events.py`, or that of Gardener."""
+    """When this fails: add a constant to `espalier/api/eksa/vocabulary/events.py`, or that of Gardener."""
     found = set(recorded())
     assert len(found) > 10
     assert found - {(one.type, one.name) for one in (*events.EVENTS, *gardener_events.EVENTS)} == set()
@@ -141,7 +142,7 @@ def test_each_event_of_the_table_is_recorded() -> None:
 
 
 def test_each_condition_of_our_kinds_is_in_the_table() -> None:
-    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
+    """When this fails: annotate the constant with its prose (`espalier/api/definitions/reference.py`)."""
     told = {kind: set(pages.conditions_of(kind)) for kind in (reasons.GROUP, reasons.NODE)}
     steps = {step.condition for step in (*node_steps.STEPS, *node_steps.ONLY_CERTIFICATES)} | {node_steps.POD_CREATED}
     assert told[reasons.NODE] == {*steps, "Ready", "Progressing", "Accepted"}
@@ -153,14 +154,14 @@ def test_each_condition_of_our_kinds_is_in_the_table() -> None:
 
 
 def test_each_reason_of_true_condition_is_in_table() -> None:
-    """When this fails: add a constant to Satisfied in `espalier/api/eksa/condition_types.py`."""
+    """When this fails: add a constant to Satisfied in `espalier/api/eksa/vocabulary/condition_types.py`."""
     code = "\n".join(path.read_text() for name in ("clusters", "upgrades") for path in (SOURCE / name).rglob("*.py"))
     assert set(re.findall(r'"True", "([A-Z]\w+)"', code)) <= {"False"}
     assert set(re.findall(r"\bSatisfied\.([A-Z_]+)", code)) == set(condition_types.Satisfied.__members__)
 
 
 def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
-    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
+    """When this fails: annotate the constant with its prose (`espalier/api/definitions/reference.py`)."""
     told = {kind: set(pages.conditions_of_gardeners(kind)) for kind in of_gardener.WHERE}
     assert {kind: types for kind, types in told.items() if types} == {
         of_gardener.SHOOT: {*shoot.REPORTED_BY_GARDENLET, shoot.READY_FOR_MIGRATION},
@@ -190,7 +191,7 @@ def test_condition_columns_of_gardener_can_be_filled() -> None:
 
 
 def test_true_reasons_of_gardener_are_in_the_table() -> None:
-    """When this fails: add a constant to Satisfied in `espalier/api/gardener/condition_types.py`."""
+    """When this fails: add a constant to Satisfied in `espalier/api/gardener/vocabulary/condition_types.py`."""
     code = "\n".join(path.read_text() for path in (SOURCE / "shoots").rglob("*.py"))
     assert set(re.findall(r'"True", "([A-Z]\w+)"', code)) <= {"False"}
     used = set(re.findall(r"\bSatisfied\.([A-Z_]+)", code))
@@ -220,7 +221,7 @@ def strings_of_gardener() -> Iterator[str]:
 
 
 def test_keys_on_gardener_kinds_are_listed_and_used() -> None:
-    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`), or remove it."""
+    """When this fails: annotate the constant with its prose (`espalier/api/definitions/reference.py`), or remove it."""
     used = set(strings_of_gardener())
     told = {key for rows in pages.metadata_of_shoots() for key, _ in rows}
     found = {text for text in used if KEY_OF_GARDENER.match(text)}

@@ -13,16 +13,16 @@ import pytest
 
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import DAEMON_SET
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.in_place_environment import EPOCH, spec
 from tests.support.environments.managed_environment import CALM, GARDEN, managed_environment
 from tests.support.environments.upgraders import Upgraders

@@ -1,4 +1,4 @@
-"""Commands print through `cli/kit/output.py`, which sees to it that nobody else's text steers a terminal."""
+"""Commands print through `cli/kit/printing/output.py`, which sees to it that nobody else's text steers a terminal."""
 
 from __future__ import annotations
 

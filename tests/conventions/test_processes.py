@@ -43,7 +43,7 @@ def test_no_other_command_loads_the_local_environment() -> None:
 
 def test_a_command_loads_no_other_commands() -> None:
     whole = loaded("espalier.cli.main; espalier.cli.main.run(['plan', '--help'])")
-    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.plan"}
+    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.plans.plan"}
 
 
 def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.Monke
     monkeypatch.setenv("COMP_CWORD", "3")
     whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
     assert "plain,--all-namespaces" in whole
-    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.get"}
+    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.reports.get"}
 
 
 def test_help_loads_no_commands() -> None:

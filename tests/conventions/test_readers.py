@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
-YAML, JSON = "api/yaml_trees.py", "api/json_trees.py"
-YAML_TEXT = "api/yaml_text.py"
+YAML, JSON = "api/trees/yaml_trees.py", "api/trees/json_trees.py"
+YAML_TEXT = "api/trees/yaml_text.py"
 WRITES_YAML = frozenset({"dump_all", "CSafeDumper"})
 MARKS_YAML = "Node"
 """A place in a text: the only name of the library for everybody."""
@@ -29,7 +29,7 @@ OWN = {
     "assets/": "files and programs of this machine",
     "upgrader/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
     "cli/local/lock.py": "a file of this program",
-    "cli/kit/output.py": "what the user of the command wrote as an argument",
+    "cli/kit/printing/output.py": "what the user of the command wrote as an argument",
 }
 """Who decodes JSON without measuring it first, and why that is no stranger's."""
 

@@ -1,7 +1,8 @@
 """Each reason that controllers give has prose: what it means, and whether time helps, is never left open.
 
-Those of clusters and in-place upgrades are constants in `espalier/api/eksa/reasons.py`, those of Gardener's kinds in
-`espalier/api/gardener/reasons.py`: there with sections, and a module gives the reasons of its sections.
+Those of clusters and in-place upgrades are constants in `espalier/api/eksa/vocabulary/reasons.py`, those of Gardener's
+kinds in `espalier/api/gardener/vocabulary/reasons.py`: there with sections, and a module gives the reasons of its
+sections.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from types import ModuleType
 
 import pytest
 
-from espalier.api import reference
-from espalier.api.eksa import reasons
-from espalier.api.eksa.reasons import Reason
-from espalier.api.gardener import condition_types as gardener_conditions
-from espalier.api.gardener import operations
-from espalier.api.gardener import reasons as of_gardener
-from espalier.api.reference import Remedy
+from espalier.api.definitions import reference
+from espalier.api.definitions.reference import Remedy
+from espalier.api.eksa.vocabulary import reasons
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.gardener.vocabulary import condition_types as gardener_conditions
+from espalier.api.gardener.vocabulary import operations
+from espalier.api.gardener.vocabulary import reasons as of_gardener
 from espalier.clusters.design import names
-from espalier.runtime import outcome, reconciler
+from espalier.runtime.controllers import outcome, reconciler
 from espalier.upgrades.group import controller as group_upgrade
 from espalier.upgrades.node import containers as node_steps
 from espalier.upgrades.node import controller as node_upgrade
@@ -61,15 +62,15 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "shoots/garden/readiness.py": (of_gardener.SHOOT,),
     "shoots/garden/roles.py": (of_gardener.CONTROLLERS,),
     "shoots/gardenlet": (of_gardener.CONTROLLERS,),
-    "shoots/gardenlet/buckets.py": (of_gardener.BACKUPS,),
+    "shoots/gardenlet/backups/buckets.py": (of_gardener.BACKUPS,),
     "shoots/gardenlet/destination.py": (of_gardener.TASK,),
-    "shoots/gardenlet/health.py": (of_gardener.SHOOT,),
-    "shoots/gardenlet/known_states.py": (of_gardener.STATE,),
-    "shoots/gardenlet/other_kinds.py": (of_gardener.STATE,),
-    "shoots/gardenlet/remains.py": (of_gardener.SEED,),
-    "shoots/gardenlet/reach.py": (of_gardener.SEED, of_gardener.CONTROLLERS),
-    "shoots/gardenlet/status.py": (of_gardener.SHOOT,),
-    "shoots/gardenlet/steps.py": (of_gardener.TASK, of_gardener.CONTROLLERS),
+    "shoots/gardenlet/reports/health.py": (of_gardener.SHOOT,),
+    "shoots/gardenlet/states/known_states.py": (of_gardener.STATE,),
+    "shoots/gardenlet/states/other_kinds.py": (of_gardener.STATE,),
+    "shoots/gardenlet/reports/remains.py": (of_gardener.SEED,),
+    "shoots/gardenlet/reports/reach.py": (of_gardener.SEED, of_gardener.CONTROLLERS),
+    "shoots/gardenlet/reconciling/status.py": (of_gardener.SHOOT,),
+    "shoots/gardenlet/reconciling/steps.py": (of_gardener.TASK, of_gardener.CONTROLLERS),
     "shoots/gardenlet/tasks": (of_gardener.TASK,),
     "shoots/local_provider": (of_gardener.EXTENSION,),
     "shoots/machine_controller": (of_gardener.MACHINE,),
@@ -187,7 +188,7 @@ def _resolved(expression: ast.Name | ast.Attribute, module: object) -> object:
 @pytest.mark.demand(L31="each reason that no time heals, by one table")
 @pytest.mark.parametrize("path", list(modules(*PACKAGES)), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_reason_that_is_given_is_constant_with_prose(path: Path) -> None:
-    """When this fails: add a constant to `espalier/api/eksa/reasons.py`, whose prose says whether time helps."""
+    """When this fails: add a constant to `api/eksa/vocabulary/reasons.py`, whose prose says whether time helps."""
     others = {reason: line for line, reason in given(path, OUTCOMES) if not isinstance(reason, Reason)}
     assert others == {}
 
@@ -200,7 +201,8 @@ def sections_of(path: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("path", list(modules("shoots", "etcdbackup")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_reason_for_gardener_is_in_its_module_section(path: Path) -> None:
-    """When this fails: add a constant to `espalier/api/gardener/reasons.py`, for a section that SECTIONS has for it."""
+    """When this fails: add a constant to `api/gardener/vocabulary/reasons.py`, for a section that SECTIONS has for
+    it."""
     others = {*gardener_conditions.Satisfied, outcome.PLAN_OUTDATED}
     outcomes = OUTCOMES_OF_GARDENER if path.is_relative_to(SOURCE / "shoots") else OUTCOMES
     sections = set(sections_of(path))
@@ -219,7 +221,7 @@ def test_each_reason_of_the_tables_is_given() -> None:
     used = set(re.findall(r"\bReason\.([A-Z_]+)", code))
     failed = {f"{step}Failed" for step in reasons.STEPS}
     assert {one.value for one in Reason if one.name not in used} - failed == PASSED_ON_BY_RUNTIME
-    code = "\n".join(path.read_text() for path in (*modules("shoots"), SOURCE / "api" / "gardener" / "shoot.py"))
+    code = "\n".join(path.read_text() for path in (*modules("shoots"), SOURCE / "api/gardener/garden/shoot.py"))
     used = set(re.findall(r"\b([A-Za-z]+Reason\.[A-Z_]+)", code))
     constants = [one for section in of_gardener.SECTIONS for one in section]
     unused = {constant.value for constant in constants if f"{type(constant).__name__}.{constant.name}" not in used}

@@ -19,18 +19,18 @@ SOURCES = Path(espalier.__path__[0])
 _VERSION = re.compile(r"v?(1\.(2[89]|3\d|4\d)|3\.[4-9]|1\.1[1-9]|2\.[234])(\.\d+)*(-\S*)?")
 
 FACTS = {
-    "api/gardener/differences.py": "the versions in cases that Gardener's API server judges",
+    "api/gardener/garden/differences.py": "the versions in cases that Gardener's API server judges",
     "apiserver/builtin/builtin.py": "the minor version whose definitions are complete, and what later ones added",
     "assets/recipes.py": "programs that belong to no row, and the newest etcd whose databases etcdbrctl reads",
     "cli/install/chart.py": "API servers have ValidatingAdmissionPolicies since 1.30",
     "clusters/design/layers/cgroup_v1.py": "kubelets refuse cgroup v1 since 1.35",
-    "clusters/design/render/etcd_encryption.py": "kube-apiserver has no KMS v1 since 1.29, unless a gate is set",
-    "clusters/design/render/kube_vip.py": "kubeadm writes super-admin.conf since 1.29",
+    "clusters/design/render/api_server/etcd_encryption.py": "no KMS v1 since 1.29, unless a gate is set",
+    "clusters/design/render/nodes/kube_vip.py": "kubeadm writes super-admin.conf since 1.29",
     "clusters/design/render/kubeadm.py": "flags and feature gates that kubeadm knows since, or until, a version",
-    "etcd/backend.py": "the format of the database that is written",
+    "etcd/database/backend.py": "the format of the database that is written",
     "providers/docker/render.py": "kubelets know failCgroupV1 since 1.31",
     "releases/catalog.py": "an example in a message",
-    "simulator/etcd/core.py": "the protocol and the format of data that the simulated etcd has",
+    "simulator/etcd/state/core.py": "the protocol and the format of data that the simulated etcd has",
     "upgrades/node/cluster_configuration.py": "versions in which kubeadm lost feature gates",
 }
 """Files with versions of their own, below `src/espalier`."""
@@ -98,8 +98,8 @@ def test_a_new_row_is_built_and_selected() -> None:
 def test_rules_know_a_new_row() -> None:
     printed = with_new_row(
         """
-        from espalier.clusters.observe.rules.etcd_settings import *
-        from espalier.clusters.observe.rules import etcd_settings
+        from espalier.clusters.observe.rules.control_planes.etcd_settings import *
+        from espalier.clusters.observe.rules.control_planes import etcd_settings
         print(matrix.etcd_range("1.38", "3.9.0"), "|", matrix.etcd_range("1.38", "3.8.2"), "|")
         print(matrix.etcd_minors_for("3.7.3"))
         from espalier.apiserver.builtin import builtin

@@ -19,7 +19,7 @@ ITS_OWN = {"upgrades/hooks/registration.py"}
 OF_SHOOTS = {
     "shoots/garden/namespaces.py": "the namespace of a Project, which is created and nothing else",
     "shoots/gardenlet/clusters.py": "a Cluster that is created: who has the name already is told",
-    "shoots/gardenlet/other_kinds.py": "a state for a status, by UID",
+    "shoots/gardenlet/states/other_kinds.py": "a state for a status, by UID",
     "shoots/gardenlet/tasks/backups.py": "a BackupEntry of the shoot, deleted by its UID",
     "shoots/gardenlet/tasks/extensions.py": "a state for a status, by UID and, where it counts, by version",
     "shoots/state/store.py": "Secrets with state, whose names tell the shoot and the content",

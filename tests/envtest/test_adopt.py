@@ -20,15 +20,15 @@ from espalier.api.core import (
 from espalier.api.meta import Tree
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import Unreachable
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.management.adoption.plan import Outcome, State, plan
 from espalier.management.adoption.site import read
 from espalier.management.steps import Refused
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane, find_assets, why_no_assets
 from tests.support.environments.of_eks_anywhere import adopter, grows, of_every_provider, undoing
 from tests.support.environments.real_api_server import managed_on

@@ -13,11 +13,11 @@ import pytest
 
 from espalier.api import capi
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.definitions.crd import crd_of
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.cli.install import manifests
 from espalier.kube.client import Client, PatchType
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import PROVIDERS
 from tests.support.child_process import ChildProcess

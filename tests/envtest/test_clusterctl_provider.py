@@ -13,9 +13,9 @@ import yaml
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.assets.recipes import CLUSTERCTL
@@ -24,7 +24,7 @@ from espalier.cli.install import manifests, written
 from espalier.clusters import rbac
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.real_api_server import managed_on
 from tests.support.servers import real_clusterctl as clusterctl

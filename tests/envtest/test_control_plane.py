@@ -12,10 +12,10 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE_ACCOUNT
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import Forbidden
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request
 from tests.support.child_process import ChildFailed
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 from tests.support.servers.widgets import gone

@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from espalier.api.core import Namespace
-from espalier.api.crd import crd_of
-from espalier.api.eksa import sentences
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.definitions.crd import crd_of
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases

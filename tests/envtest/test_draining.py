@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from espalier.api.core import CLUSTER_ROLE, NAMESPACE, NODE, POD, REPLICA_SET, SERVICE_ACCOUNT
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType

@@ -7,14 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from espalier.api import core, json_trees
+from espalier.api import core
 from espalier.api.gardener import GARDEN_KINDS
-from espalier.api.gardener.differences import CASES, UNREAD_FIELDS, Case
+from espalier.api.gardener.garden.differences import CASES, UNREAD_FIELDS, Case
 from espalier.api.meta import Tree
-from espalier.cli.local.environment.gardens import RESOURCES
+from espalier.api.trees import json_trees
+from espalier.cli.local.environment.garden.gardens import RESOURCES
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, KubeError
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from espalier.shoots.gardener_api.transport import GardenTransport
 from tests.support.environments.control_plane import find_assets, why_no_assets
 from tests.support.environments.gardener import RealGarden, real_garden, why_no_gardener

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.cli.local.environment.migration_scenario import NODES
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.cli.local.environment.garden.migration_scenario import NODES
 from espalier.shoots.admission.users import GARDEN_ACCOUNT
 from espalier.shoots.garden.roles import USER
 from espalier.shoots.secrets.names import PERSISTED

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import SECRET, VALIDATING_WEBHOOK_CONFIGURATION, Secret
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta
 from espalier.clusters import rbac
 from espalier.kube.client import PatchType
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 from espalier.runtime.clock import SystemClock
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.management import Production, production

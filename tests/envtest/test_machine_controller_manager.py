@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.gardener.shoot import Shoot
-from espalier.cli.local.environment.migration_scenario import GARDEN_NAMESPACE, NAME, NODES
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.cli.local.environment.garden.migration_scenario import GARDEN_NAMESPACE, NAME, NODES
 from espalier.kube.client import PatchType
 from tests.support.gardens.machine_controllers import machine_shoot
 from tests.support.gardens.real_shoots import SEEDS, RealShoot

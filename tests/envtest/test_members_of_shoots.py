@@ -9,9 +9,9 @@ import pytest
 
 from espalier.api.core import STATEFUL_SET
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, TECHNICAL_ID, Move
+from espalier.cli.local.environment.garden.migration_scenario import DELTA_PERIOD, TECHNICAL_ID, Move
 from espalier.kube.client import PatchType
 from tests.support.gardens.real_shoots import QUICK, RealShoot, real_shoot
 from tests.support.waiting import eventually

@@ -12,15 +12,15 @@ import pytest_asyncio
 
 from espalier.api.capi import cluster as capi
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import NotFound, Unreachable
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.kube.transports.http import HttpTransport
 from espalier.moving.record import HANDED_OVER
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import GARDEN
 from tests.support.environments.real_api_server import CALM, OnRealApiServer, managed_on

@@ -13,11 +13,11 @@ import pytest_asyncio
 
 from espalier.api.core import NAMESPACE, NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.real_api_server import CALM, OnRealApiServer, managed_on
 from tests.support.environments.two_management_clusters import objects

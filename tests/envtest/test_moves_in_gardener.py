@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.gardener.shoot import Shoot
-from espalier.cli.local.environment import garden_objects
-from espalier.cli.local.environment.migration_scenario import GARDEN_NAMESPACE, NAME, NODES
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.cli.local.environment.garden import garden_objects
+from espalier.cli.local.environment.garden.migration_scenario import GARDEN_NAMESPACE, NAME, NODES
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.shoots.secrets.names import PERSISTED

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import CONFIG_MAP
-from espalier.api.gardener import metadata_keys, ownership
-from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, NODES, TECHNICAL_ID
+from espalier.api.gardener import ownership
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.cli.local.environment.garden.migration_scenario import DELTA_PERIOD, NODES, TECHNICAL_ID
 from espalier.kube.errors import KubeError
 from espalier.shoots.control_plane.programs import API_SERVER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from tests.support.environments.control_plane import PATIENCE, ControlPlane
 from tests.support.environments.management import SERVICE_ACCOUNT, Production, production
 from tests.support.histories import kubectl_story as story

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from espalier.api.core import SECRET, Secret
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.runtime.certificates import SECRET_NAME
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.runtime.servers.certificates import SECRET_NAME
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.management import Production, free_port, production
 from tests.support.waiting import eventually

@@ -13,11 +13,11 @@ import pytest
 
 from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD_BEFORE
-from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, NODES, Move
+from espalier.cli.local.environment.garden.migration_scenario import DELTA_PERIOD, NODES, Move
 from espalier.cli.local.environment.seed_processes import kubernetes
 from espalier.cli.local.environment.seed_processes.process import run_process
 from espalier.shoots.secrets.names import PERSISTED
-from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.runtimes.in_process import Container
 from tests.support.gardens.real_shoots import CUT, QUICK, RealShoot, real_shoot
 from tests.support.servers.kubectl import Kubectl
 from tests.support.waiting import eventually

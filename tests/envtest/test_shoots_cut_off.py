@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
-from espalier.cli.local.environment.gardens import SimulatedSeed
-from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
+from espalier.cli.local.environment.garden.gardens import SimulatedSeed
+from espalier.cli.local.environment.garden.migration_scenario import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
 from espalier.kube.client import PatchType
 from espalier.shoots.secrets.names import PERSISTED
 from tests.support.gardens.real_shoots import CUT, RealShoot, real_shoot

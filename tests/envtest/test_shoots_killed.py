@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.gardener import metadata_keys, ownership
-from espalier.cli.local.environment.migration_scenario import NODES
+from espalier.api.gardener import ownership
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.cli.local.environment.garden.migration_scenario import NODES
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
 from espalier.shoots.secrets.names import PERSISTED

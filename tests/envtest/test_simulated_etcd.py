@@ -17,13 +17,21 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from espalier.assets.recipes import ETCD, ETCDUTL
-from espalier.etcd.backend import KEY, LEASE, META, SCHEDULED_COMPACTION, read_records, revision_key, stored_lease
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.bbolt.updating import updating
 from espalier.etcd.client import Client
+from espalier.etcd.database.backend import (
+    KEY,
+    LEASE,
+    META,
+    SCHEDULED_COMPACTION,
+    read_records,
+    revision_key,
+    stored_lease,
+)
+from espalier.etcd.database.hashing import hash_database, hash_kv
 from espalier.etcd.errors import Compacted
-from espalier.etcd.hashing import hash_database, hash_kv
 from espalier.etcd.requests import FROM_KEY, DeleteRange, Put
 from espalier.etcd.results import Event, HashResult, RangeResult
 from espalier.etcd.snapshot import HASH_SIZE

@@ -18,7 +18,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.runtimes.in_process import Container
 from espalier.simulator.seeds import Seed
 from tests.support.environments.control_plane import ControlPlane, find_assets
 from tests.support.waiting import eventually

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD, SECRET
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.cli.clusters.support import archive
 from espalier.cli.clusters.support.reading import Findings, Reader
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.retry import Retry
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.retry import Retry
 from tests.support.environments.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]

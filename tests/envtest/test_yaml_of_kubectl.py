@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from espalier.api import yaml_text
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
+from espalier.api.trees import yaml_text
 from tests.support.environments.control_plane import find_assets, why_no_assets
 
 pytestmark = pytest.mark.envtest

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import ADMIN, Request
+from espalier.kube.transports.wire import ADMIN, Request
 
 MEANT = (
     "resourceVersion should not be set",

@@ -19,27 +19,31 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from espalier.api import durations, json_path, json_trees, manifests, paths, scalars, versions, yaml_trees
 from espalier.api.core import CONFIG_MAP, POD
-from espalier.api.violations import ManifestError
+from espalier.api.manifests import manifests
+from espalier.api.text import durations, paths, versions
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees import json_path, json_trees, scalars, yaml_trees
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.core import reading
 from espalier.apiserver.documents import definitions
 from espalier.apiserver.fields import patches
 from espalier.apiserver.fields.json_patch import json_patch as apply_json_patch
 from espalier.apiserver.requests import selectors
-from espalier.apiserver.schema import cel, cel_values, rules, validation
+from espalier.apiserver.schema import rules, validation
+from espalier.apiserver.schema.expressions import cel, cel_values
 from espalier.apiserver.schema.pruning import Pruner
 from espalier.apiserver.schema.registry import Registry
 from espalier.apiserver.wire import content, protobuf
-from espalier.clusters.observe.rules import api_server
+from espalier.clusters.observe.rules.control_planes import api_server
 from espalier.etcdbackup.snapshots import names, verification
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.stores.memory import MemoryStore
-from espalier.kube import fields, pki
+from espalier.kube import fields
+from espalier.kube.connection import pki
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig_entries import KubeconfigError
 from espalier.kube.errors import ApiError, error_of
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import encode_json
 from espalier.kube.server_side_apply import managed_fields
 from espalier.kube.server_side_apply.structure import node_of
@@ -47,9 +51,9 @@ from espalier.providers.kinds import CATALOG, hardware_manifest
 from espalier.providers.snow.checks import signed
 from espalier.providers.snow.references import keys_of
 from espalier.releases.distro import Image
-from espalier.runtime import admission
-from espalier.runtime import selectors as labels
+from espalier.runtime.caches import selectors as labels
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.servers import admission
 from espalier.simulator import addons, bootstrap_data
 from espalier.upgrades import expected
 from tests.hostile import requests

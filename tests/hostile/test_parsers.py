@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.json_trees import MOST_LEVELS
+from espalier.api.trees.json_trees import MOST_LEVELS
 from tests.hostile.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def test_nested_yaml_is_refused_before_the_stack_ends(name: str, lenient: bool) 
     program = (
         "import sys\n"
         "from espalier.api import yaml_trees\n"
-        "from espalier.api.violations import ManifestError\n"
+        "from espalier.api.text.violations import ManifestError\n"
         "try:\n"
         f"    yaml_trees.trees(sys.stdin.read(), 'nested.yaml', lenient={lenient})\n"
         "except ManifestError as error:\n"

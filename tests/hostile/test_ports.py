@@ -19,14 +19,14 @@ from espalier.apiserver import http
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.kube import serving
+from espalier.kube.connection.pki import Authority
 from espalier.kube.objects import encode_json
-from espalier.kube.pki import Authority
-from espalier.kube.wire import Request, User
-from espalier.runtime.admission import AdmissionResponse
-from espalier.runtime.health import health_application
-from espalier.runtime.serving import HttpServer
-from espalier.runtime.webhooks import Webhooks
+from espalier.kube.transports import serving
+from espalier.kube.transports.wire import Request, User
+from espalier.runtime.servers.admission import AdmissionResponse
+from espalier.runtime.servers.health import health_application
+from espalier.runtime.servers.serving import HttpServer
+from espalier.runtime.servers.webhooks import Webhooks
 
 NOW = datetime.now(UTC)
 AUTHORITY = Authority.create("test", now=NOW, rng=random.Random(1))

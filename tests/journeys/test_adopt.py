@@ -8,14 +8,14 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters.move_judge import ClusterJudge
-from espalier.clusters.design.adoption import config_map
+from espalier.cli.clusters.moves.move_judge import ClusterJudge
+from espalier.clusters.design.cluster_objects.adoption import config_map
 from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client, PatchType
 from espalier.management.adoption.plan import Outcome, State, plan

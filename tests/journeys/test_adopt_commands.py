@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.printing import output
 from espalier.cli.management import adopt
 from espalier.kube.client import Client
 from tests.support.environments.managed_environment import GARDEN

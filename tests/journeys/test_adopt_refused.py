@@ -11,14 +11,14 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters.design import names
 from espalier.kube.client import Client
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.management.adoption.plan import State, plan
 from espalier.management.adoption.site import read
 from espalier.management.steps import Refused

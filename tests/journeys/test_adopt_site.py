@@ -11,16 +11,16 @@ import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound, Unreachable
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.management.adoption import record as records
 from espalier.management.adoption.plan import State, plan
 from espalier.management.adoption.site import NAMESPACED_RELEASE, RELEASES, read

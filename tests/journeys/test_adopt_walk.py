@@ -8,16 +8,18 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.cli.clusters import kubeconfig, rollouts, top
+from espalier.cli.clusters.access import kubeconfig
+from espalier.cli.clusters.reports import top
+from espalier.cli.clusters.rollouts import rollouts
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.preview import reading
 from espalier.kube.client import Client
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
 from tests.support.environments.managed_environment import GARDEN
 from tests.support.environments.of_eks_anywhere import adopter, on_site
 

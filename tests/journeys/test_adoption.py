@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names

@@ -14,14 +14,15 @@ import yaml
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
-from espalier.cli.clusters import kubeconfig
+from espalier.cli.clusters.access import kubeconfig
 from espalier.cli.kit.failures import Failure
-from espalier.clusters.design import credentials, names
+from espalier.clusters.design import names
+from espalier.clusters.design.secrets import credentials
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.runtime.virtual import Simulation, run

@@ -15,9 +15,9 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET, Secret
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.kube.errors import Forbidden

@@ -19,11 +19,11 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Condition
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.kube.transports.http import HttpTransport
 from tests.support.environments.environment import LocalEnvironment, local_environment
 from tests.support.sampling import sampled
 

@@ -12,30 +12,30 @@ import pytest
 
 from espalier.api.core import NAMESPACE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener import names
-from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.controller_installation import ControllerInstallation
-from espalier.api.gardener.controller_registration import ControllerRegistration
-from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.reasons import ShootReason
-from espalier.api.gardener.seed import (
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.controller_installation import ControllerInstallation
+from espalier.api.gardener.garden.controller_registration import ControllerRegistration
+from espalier.api.gardener.garden.seed import (
     BUCKET_REACHABLE,
     GARDENLET_READY,
     SHOOTS_REMOVED,
     SYSTEM_COMPONENTS_HEALTHY,
     Seed,
 )
-from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.garden.shoot import CONTROL_PLANE_HEALTHY, READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.vocabulary.operations import Condition
+from espalier.api.gardener.vocabulary.reasons import ShootReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.local.environment import garden_objects
-from espalier.cli.local.environment.garden_objects import CLOUD_SECRET
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import quick_settings
+from espalier.cli.local.environment.garden import garden_objects
+from espalier.cli.local.environment.garden.garden_objects import CLOUD_SECRET
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import quick_settings
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.cli.shoots.shoot_plan import Plan, observe
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, NotFound
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER

@@ -12,19 +12,19 @@ from rich.console import Console
 
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.core import CONFIG_MAP, NODE
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
 from espalier.api.meta import Tree
-from espalier.cli.clusters import node_certificates, rollouts
-from espalier.cli.clusters.rollouts import Target
+from espalier.cli.clusters.rollouts import node_certificates, rollouts
+from espalier.cli.clusters.rollouts.rollouts import Target
 from espalier.cli.kit.failures import Failure, Overdue
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.clusterapi.names import CERTIFICATES_EXPIRY
 from espalier.clusters.report.certificates import expiries
 from espalier.kube.errors import Invalid
 from espalier.kube.objects import Object
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from tests.support.environments.in_place_environment import journey, machines, reach
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment
 from tests.support.environments.upgraders import Moment, Upgraders

@@ -9,14 +9,14 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import contract
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from tests.support.environments import in_place_environment as in_place
 from tests.support.environments.in_place_environment import NEW, until_so
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment

@@ -10,7 +10,7 @@ import pytest
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.kube.client import Client
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster, CloudStackMachine, CloudStackMachineTemplate
 from espalier.runtime.virtual import Simulation, run

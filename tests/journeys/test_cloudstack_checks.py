@@ -13,8 +13,8 @@ from espalier.api import conditions
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.clusters.design import credentials as permissions
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.clusters.design.secrets import credentials as permissions
 from espalier.clusters.report.checks import controller
 from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, ObjectType, Query

@@ -16,7 +16,7 @@ from espalier.api.core import (
 )
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound

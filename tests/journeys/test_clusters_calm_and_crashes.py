@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.apiserver.storage.store import Change, MemoryStore
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
 from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.environments.shared_caches import shared

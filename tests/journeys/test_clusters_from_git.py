@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import NAMESPACE
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.flux import KINDS, GitRepositorySpec
 from espalier.cli.local.environment.flux import ACCOUNT, fetched
 from espalier.cli.local.environment.management import install_definitions
 from espalier.gitops.layout import FLUX_NAMESPACE
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.flux import setup as stand_in
 from espalier.simulator.flux.sources import Fetched
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.flux import definitions, real_flux, why_no_flux

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.meta import Tree
-from espalier.cli.clusters import command_pause, documents
+from espalier.cli.clusters import command_pause
+from espalier.cli.clusters.manifests import documents
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.observe.settling import SETTLE_TIME
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.providers.kinds import CATALOG
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment
 from tests.support.histories.changes_in_parts import CHANGES, VINEYARD, Made, change, pause, tell, warnings

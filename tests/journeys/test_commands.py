@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.cli.clusters import preflight
+from espalier.cli.clusters.manifests import preflight
 from espalier.cli.main import run
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.providers.credential_variables import CREDENTIALS

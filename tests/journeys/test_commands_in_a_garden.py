@@ -13,26 +13,26 @@ from cryptography.x509 import oid
 
 from espalier.api import core
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.cli.local.demo_garden import served_shoot
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.management import install_definitions
-from espalier.cli.local.environment.migration_scenario import (
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import (
     NODES,
     TECHNICAL_ID,
     MigrationScenario,
     quick_settings,
 )
-from espalier.kube.access import Access
+from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client, PatchType
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import KeyPair
-from espalier.kube.retry import Retry
-from espalier.kube.wire import User
+from espalier.kube.connection.access import Access
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import KeyPair
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import User
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from tests.support.gardens.garden_commands import GardenCommands

@@ -12,8 +12,9 @@ from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
 from espalier.api.meta import Tree
-from espalier.cli.kit import connection, flags
-from espalier.cli.kit.home import Home
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.home import Home
 from espalier.kube.client import Client, PatchType
 from tests.support.environments.environment import CommandResult, LocalEnvironment
 

@@ -24,18 +24,20 @@ import structlog
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import Store
-from espalier.cli.clusters import describe, plan_text
-from espalier.cli.kit import connection, flags
+from espalier.cli.clusters.plans import plan_text
+from espalier.cli.clusters.reports import describe
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.runtime import logs
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
 from tests.support.environments.tenants_of_every_provider import EPOCH, key_of, make_all
 from tests.support.histories.tenant_stories import ALICE, BOB

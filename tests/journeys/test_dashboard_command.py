@@ -20,7 +20,7 @@ import aiohttp
 import pytest
 
 from espalier.cli.clusters import dashboard as command
-from espalier.cli.clusters.dashboard_plans import WIDTH
+from espalier.cli.clusters.plans.dashboard_plans import WIDTH
 from espalier.dashboard.guard import COOKIE
 from tests.support.environments.environment import PROGRAM, SECONDS, LocalEnvironment
 from tests.support.waiting import eventually

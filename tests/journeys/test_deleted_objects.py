@@ -11,9 +11,9 @@ import pytest
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, NODE, SECRET
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.clusters.design import names

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import NAMESPACE
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.seed import Seed
 from espalier.cli.local.demo_garden import run_command, served
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import MigrationScenario, quick_settings
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import MigrationScenario, quick_settings
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import ServerFailure
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.retry import Retry
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.retry import Retry
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.core import SECRET
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.machines import Machine
-from espalier.api.gardener.operations import OperationState
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary.operations import OperationState
 from espalier.cli.local.demo_migration import table
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import (
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import (
     DELTA_PERIOD,
     NODES,
     QUICK,

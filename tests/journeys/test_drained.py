@@ -12,7 +12,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.objects import controller_of
 from espalier.kube.client import Client, PatchType

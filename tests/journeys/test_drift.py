@@ -13,14 +13,15 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
 from espalier.api.core import CLUSTER_ROLE, CORE_EVENT, DAEMON_SET
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
 from espalier.clusters import Isolation
-from espalier.clusters.design import names, rate_limit
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import rate_limit
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster

@@ -16,7 +16,7 @@ import yaml
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import VALIDATE_CLUSTER
 from espalier.runtime.virtual import Simulation, run

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from espalier.api import yaml_trees
-from espalier.cli.kit.home import Home
+from espalier.api.trees import yaml_trees
+from espalier.cli.kit.connecting.home import Home
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.providers import hardware
 from tests.support.providers.credential_variables import CREDENTIALS, in_files

@@ -12,9 +12,9 @@ from espalier.api.core import (
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run

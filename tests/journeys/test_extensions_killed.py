@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 
 from espalier.api.cloud import AnyCall, Create, Delete
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.runtime import virtual
 from tests.support.environments.killing import Killer
 from tests.support.gardens.garden_witnesses import unclean

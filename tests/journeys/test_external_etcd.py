@@ -13,7 +13,7 @@ from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.clusterapi import external_etcd
@@ -22,8 +22,8 @@ from espalier.clusters.design import names
 from espalier.clusters.effects.machines import ETCD
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid, ServerFailure
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.cluster_lives import journey
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment

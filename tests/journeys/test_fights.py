@@ -15,17 +15,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.runtime import virtual
+from espalier.runtime.leadership.write_limits import BURST, LONGEST_PAUSE, REPEAT_THRESHOLD
 from espalier.runtime.virtual import Simulation
-from espalier.runtime.write_limits import BURST, LONGEST_PAUSE, REPEAT_THRESHOLD
 from tests.support.environments.managed_clusters import NAMESPACE
 from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.environments.many_clusters import all_ready, apply

@@ -16,9 +16,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from espalier.cli.kit.home import Home
-from espalier.kube.access import Access
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.cli.kit.connecting.home import Home
+from espalier.kube.connection.access import Access
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
 

@@ -11,8 +11,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.flux import FORCE_ANNOTATION, KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 from tests.support.environments.cluster_lives import journey
 from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.objects.flux_kinds import DEFINITION

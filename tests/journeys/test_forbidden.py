@@ -14,9 +14,9 @@ from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING
 from espalier.api.resource import Resource
 from espalier.clusters import rbac
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import ApiError, Forbidden, Invalid
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.management import Production, production
 from tests.support.sampling import sampled

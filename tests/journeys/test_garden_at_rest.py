@@ -16,7 +16,7 @@ from typing import cast
 
 import pytest
 
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.runtime import logs, virtual
 from espalier.runtime.clock import LoopClock, SystemClock
 from tests.support.gardens.garden_users import is_whole

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from espalier.api import core
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.gardener.backups import BackupBucket
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.names import SEED_LEASES
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.access.webhook_calls import HttpWebhooks
@@ -28,10 +28,10 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.install import garden_manifests
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import Invalid, KubeError
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
 from tests.support.environments.management import free_port

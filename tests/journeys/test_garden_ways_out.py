@@ -13,17 +13,17 @@ import pytest
 from espalier.api import core
 from espalier.api.cloud import CloudRequest, Create, Delete, Refusal
 from espalier.api.gardener import names
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.metadata_keys import CONFIRM_DELETION, FORCE_RESTORE, OPERATION
-from espalier.api.gardener.project import Project
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
-from espalier.api.gardener.shoot_state import ShootState
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import quick_settings
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.project import Project
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary.metadata_keys import CONFIRM_DELETION, FORCE_RESTORE, OPERATION
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import quick_settings
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, NotFound

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from espalier.api.gardener.differences import CASES, Case
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import quick_settings
+from espalier.api.gardener.garden.differences import CASES, Case
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import quick_settings
 from espalier.kube.client import Client
 from espalier.runtime.clock import SystemClock
 from tests.support.gardens.judged_objects import judged, objects, prepare

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.kinds import CATALOG, MANIFESTS
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.providers import hardware

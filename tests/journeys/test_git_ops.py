@@ -10,17 +10,17 @@ import yaml
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
-from espalier.api.eksa.reasons import Reason
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.api.violations import ManifestError
-from espalier.cli.clusters import preflight
+from espalier.api.text.violations import ManifestError
+from espalier.cli.clusters.manifests import preflight
 from espalier.cli.management.bootstraps import GivenBootstrap
 from espalier.clusters.design import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.management import handed_over
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS

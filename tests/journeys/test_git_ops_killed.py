@@ -12,7 +12,7 @@ from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, GitRepositorySpec
 from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.meta import Tree
 from espalier.cli.local.environment.flux import fetched
-from espalier.cli.management import components
+from espalier.cli.management.components import components
 from espalier.gitops.installation import Installation, install
 from espalier.gitops.layout import base_of
 from espalier.gitops.repository import Author, Published

@@ -18,18 +18,18 @@ import msgspec
 import pytest
 
 from espalier.api import core
-from espalier.api.gardener import metadata_keys as keys
 from espalier.api.gardener import move_times, names
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.operating_system_config import OperatingSystemConfig
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys as keys
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli import pages

@@ -10,7 +10,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType

@@ -15,7 +15,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Resource
 from espalier.clusterapi import contract
 from espalier.clusters.design.provider import infrastructures

@@ -9,12 +9,12 @@ import pytest
 from espalier.api.core import DEPLOYMENT, LEASE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.gardener import names
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER

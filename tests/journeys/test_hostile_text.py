@@ -18,19 +18,19 @@ from rich.console import Console
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.cli.kit import connection
-from espalier.cli.kit.connection import Connected
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.connection import Connected
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.main import run
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases

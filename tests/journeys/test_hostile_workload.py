@@ -15,13 +15,13 @@ from aiohttp import web
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
 from espalier.clusters.design import names
-from espalier.kube.access import LARGEST_REMOTE_ANSWER
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Transport
+from espalier.kube.connection.access import LARGEST_REMOTE_ANSWER
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Transport
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
-from espalier.simulator.transport import WorkloadTransport
+from espalier.simulator.workload_clusters.transport import WorkloadTransport
 from tests.support.environments.managed_environment import NAMESPACE, managed_environment
 from tests.support.sampling import sampled
 from tests.support.servers.https_server import Served, authority, client_pair, serve

@@ -9,9 +9,9 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CONFIG_MAP, NODE, POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import UPGRADE_SECONDS
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
 from tests.support.environments.in_place_environment import (
     NEW,

@@ -13,14 +13,14 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import POD
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, KubeError
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import upgrader
 from espalier.upgrades.node.containers import STEPS
 from tests.support.environments.in_place_environment import NEW, OLD, machines, ready_cluster

@@ -9,9 +9,9 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType

@@ -10,9 +10,6 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import CORE_EVENT
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.eksa.upgrades import (
     UPDATE_IN_PROGRESS,
     ControlPlaneUpgrade,
@@ -20,6 +17,9 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.storage.store import MemoryStore
@@ -27,7 +27,7 @@ from espalier.cli.install import manifests
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from espalier.upgrades.hooks.registration import Extension
 from espalier.upgrades.node import status as progress
 from espalier.upgrades.node.containers import STEPS

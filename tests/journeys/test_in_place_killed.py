@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.cli.kit.home import Home
-from espalier.simulator.pods.program import ROOT
+from espalier.cli.kit.connecting.home import Home
+from espalier.simulator.pods.runtimes.program import ROOT
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.waiting import eventually
 

@@ -10,9 +10,9 @@ from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import DRAIN_BLOCKED
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import DRAIN_BLOCKED
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType

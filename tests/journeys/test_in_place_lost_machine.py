@@ -6,12 +6,12 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import REPLACING
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import REPLACING
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from tests.support.environments.in_place_environment import (
     IN_PLACE,
     NEW,

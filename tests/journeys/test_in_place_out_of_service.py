@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from espalier.api.core import POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node.containers import COPY, DONE, KUBEADM
 from tests.support.environments import in_place_environment as in_place

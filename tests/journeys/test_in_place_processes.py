@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from espalier.api.core import CONFIG_MAP, NODE, POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.kube.wire import ADMIN, Request
+from espalier.kube.transports.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
 from espalier.simulator.hosts.programs import HASH

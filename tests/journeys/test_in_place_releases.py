@@ -11,8 +11,8 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.core import CONFIG_MAP, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from tests.support.environments.in_place_environment import (

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from espalier.api.core import POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import RETRY_ANNOTATION
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import RETRY_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade, upgrader
 from espalier.upgrades.node.containers import STEPS
 from tests.conftest import EXPLORE

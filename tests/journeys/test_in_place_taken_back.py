@@ -9,9 +9,9 @@ import yaml
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import NODE_IN_WORK
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import NODE_IN_WORK
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden

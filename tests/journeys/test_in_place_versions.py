@@ -11,8 +11,8 @@ import pytest
 
 import espalier.releases
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError

@@ -8,9 +8,9 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import POD, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import NODE_IN_WORK
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import NODE_IN_WORK
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
-from espalier.cli.kit import connection, flags
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.kube.client import PatchType
 from tests.support.environments.environment import LocalEnvironment, local_environment
 

@@ -17,20 +17,21 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import NEVER_OBSERVED, Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters import Isolation
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import gate
 from espalier.clusters.design.layers import LAYERS
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.embedded_gardens import EPOCH, Garden
 from tests.support.environments.managed_environment import (
     CALM,

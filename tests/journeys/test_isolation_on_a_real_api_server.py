@@ -14,7 +14,7 @@ import pytest_asyncio
 from espalier.clusters import Isolation
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane
 from tests.support.environments.prepared_cluster import prepare
 from tests.support.environments.real_api_server import delete_all, managed_on, stop

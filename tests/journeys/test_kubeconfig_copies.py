@@ -13,16 +13,16 @@ import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import ROLE, ROLE_BINDING, SECRET, Secret
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.cli.clusters import kubeconfig
+from espalier.cli.clusters.access import kubeconfig
 from espalier.cli.install import manifests
-from espalier.clusters.act import kubeconfig_copies
+from espalier.clusters.act.secrets import kubeconfig_copies
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.objects.kubeconfig_copies import NAME, trouble

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.kube.objects import Object
 from tests.support.environments.management import Management
 from tests.support.histories import kubectl_story as story

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from espalier.api.capi.machine import Machine, MachineHealthCheck
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.kube.client import Client, PatchType

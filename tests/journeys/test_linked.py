@@ -13,15 +13,16 @@ import pytest
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.install import manifests
-from espalier.clusterapi import infrastructure
+from espalier.clusterapi.infrastructures import infrastructure
 from espalier.clusters import Isolation
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import gate
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.embedded_gardens import EPOCH, Garden
 from tests.support.environments.managed_environment import CALM, GARDEN, managed_environment
 from tests.support.histories.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark

@@ -12,7 +12,7 @@ from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
@@ -21,7 +21,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.environments.recording import Kept
 from tests.support.environments.simulated_environment import EPOCH

@@ -13,17 +13,18 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.machine import Machine, MachineHealthCheck
 from espalier.api.core import CLUSTER_ROLE, DAEMON_SET
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters import Isolation
-from espalier.clusters.design import names, rate_limit
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import rate_limit
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, NotFound
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.lost_cni import RESYNC, lose_cni, made_since
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment

@@ -15,18 +15,18 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NODE
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.capi.draining import EXCLUDED
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.recording import Kept
 from tests.support.environments.simulated_environment import (
     EPOCH,

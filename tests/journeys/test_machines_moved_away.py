@@ -11,17 +11,17 @@ import pytest
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.providers.registry import LOCAL
+from espalier.runtime.controllers.writer import Writer
 from espalier.runtime.virtual import Simulation, run
-from espalier.runtime.writer import Writer
 from espalier.simulator.capi.inventory import Inventory, Scheme
 from espalier.simulator.infrastructure import InfrastructureMachines
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.simulated_environment import CLUSTER_LABEL, Environment, environment, machines
 from tests.support.servers import clusterctl
 

@@ -16,24 +16,24 @@ from espalier.api.core import (
     NAMESPACE,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import (
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
     CLUSTER_FINALIZER,
     MANAGEMENT_CLUSTER,
     PAUSED_ANNOTATION,
     SYSTEM_NAMESPACE,
 )
-from espalier.api.eksa.reasons import Reason
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters.planning import PlanRequest
+from espalier.cli.clusters.plans.planning import PlanRequest
 from espalier.cli.local.environment.management import make_record
 from espalier.clusters import rbac
 from espalier.clusters.design import names
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.kube.objects import to_bytes

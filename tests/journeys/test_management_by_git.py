@@ -13,14 +13,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from espalier.api import yaml_trees
 from espalier.api.core import DEPLOYMENT, NODE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, NAME_LABEL, REQUESTED
 from espalier.api.resource import Key
-from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
-from espalier.cli.kit import connection, flags
+from espalier.api.trees import yaml_trees
+from espalier.cli.clusters.access.kubeconfig import read as kubeconfig_of
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.gitops.layout import base_of, cluster_files
 from espalier.gitops.repository import Access, Author, Change, Repository
 from espalier.kube.client import Client, PatchType

@@ -18,18 +18,19 @@ import yaml
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.resource import Key
-from espalier.cli.clusters import documents
+from espalier.cli.clusters.access.kubeconfig import read as kubeconfig_of
 from espalier.cli.clusters.chosen_release import own_version
-from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
-from espalier.cli.kit import connection, flags
+from espalier.cli.clusters.manifests import documents
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home
 from espalier.cli.management import changing, creating, deleting
 from espalier.cli.management.bootstraps import Nodes
 from espalier.kube.client import PatchType
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.management import record as records
 from espalier.management.steps import Refused
 from espalier.providers.registry import PROVIDERS

@@ -9,7 +9,7 @@ import pytest
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.core import NAMESPACE, NODE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import (
+from espalier.api.eksa.vocabulary.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
     INFRASTRUCTURE_ANNOTATION,
     PAUSED_ANNOTATION,

@@ -8,14 +8,14 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.flux import KUSTOMIZATION
 from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.resource import Key
-from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.clusters.moves.move_judge import ClusterJudge
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound, Unreachable
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.management.creation import moved
@@ -25,7 +25,7 @@ from espalier.moving.record import COPYING, HANDED_OVER, record_of
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.simulated import SIMULATED
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.bootstraps import (
     MANAGEMENT,
     Bootstrap,

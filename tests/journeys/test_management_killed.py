@@ -13,7 +13,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.local import lock
 from espalier.kube.client import Client
@@ -21,7 +21,7 @@ from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, bootstrap, machines, until_step
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.environment import PROGRAM, LocalEnvironment

@@ -11,9 +11,10 @@ import pytest
 
 from espalier.api.core import DEPLOYMENT, NODE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.cli.kit import connection, flags
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.management import record as records
 from tests.support.environments import component_folders
 from tests.support.environments.environment import PROGRAM, LocalEnvironment

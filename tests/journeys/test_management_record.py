@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.clusters.preview.apply import LAST_APPLIED
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import Forbidden, NotFound
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.kinds import CATALOG
 from tests.support.environments.environment import LocalEnvironment, local_environment
 from tests.support.environments.managing import unasked

@@ -12,13 +12,13 @@ import yaml
 
 from espalier.api.core import DEPLOYMENT, NODE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MANAGEMENT_UPGRADING, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_UPGRADING, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.api.violations import ManifestError
+from espalier.api.text.violations import ManifestError
 from espalier.cli.clusters import chosen_release
-from espalier.cli.clusters.planning import PlanRequest
+from espalier.cli.clusters.plans.planning import PlanRequest
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
 from espalier.cli.management import access, changing, own_infrastructure
@@ -27,13 +27,13 @@ from espalier.cli.management.own_infrastructure import Given
 from espalier.clusterapi import names
 from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
 from espalier.clusterapi.installed import NAMESPACE as CAPI_NAMESPACE
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import Unreachable
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.management import lost_record
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS

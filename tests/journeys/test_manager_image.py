@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import LEASE
-from espalier.api.eksa.group import MANAGER as LEADER
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGER as LEADER
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from tests.support.child_process import ChildProcess

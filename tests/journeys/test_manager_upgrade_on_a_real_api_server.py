@@ -20,10 +20,10 @@ import pytest_asyncio
 from espalier.apiserver.server import Server
 from espalier.clusters import Isolation
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane, find_assets, why_no_assets
 from tests.support.environments.managed_clusters import AccountedClusters
 from tests.support.environments.prepared_cluster import prepare

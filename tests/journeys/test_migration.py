@@ -15,17 +15,19 @@ from structlog.testing import capture_logs
 
 from espalier.api import core
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.gardener import GARDEN_KINDS, leases, metadata_keys, names, ownership
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener import GARDEN_KINDS, names, ownership
+from espalier.api.gardener.extensions import leases
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import API_SERVER_AVAILABLE, Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, ServerFailure
-from espalier.kube.wire import Request, Response, Transport, User
+from espalier.kube.transports.wire import Request, Response, Transport, User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 import pytest
 
 from espalier.api import core
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener import names
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OWNERSHIP
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, OWNERSHIP
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS

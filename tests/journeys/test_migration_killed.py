@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from espalier.api.gardener import metadata_keys, ownership
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener import ownership
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.runtime import virtual
 from espalier.shoots.secrets import names as secret_names
 from tests.support.environments.killing import Killer

@@ -12,9 +12,9 @@ import pytest
 
 from espalier.api.gardener import names
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from espalier.api.gardener import leases
-from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.gardener.extensions import leases
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.api.resource import Key
 from espalier.kube.errors import ServerFailure
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from tests.support.gardens.gardens import EPOCH, World, garden
 from tests.support.servers.faults import Interceptor, refusal

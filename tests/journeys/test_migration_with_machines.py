@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.runtime import virtual
 from tests.support.gardens.gardens import EPOCH, World, garden
 

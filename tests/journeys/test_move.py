@@ -12,14 +12,14 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.local.environment.management import record_infrastructure
 from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.moving.mover import Refused
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CATALOG

@@ -12,7 +12,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.kube.client import PatchType

@@ -13,17 +13,18 @@ import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.core import NAMESPACE as NAMESPACES
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.flux import KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL, GitRepository, Kustomization
-from espalier.cli.clusters import move
-from espalier.cli.clusters.lost_source import answers
-from espalier.cli.kit import connection, flags
+from espalier.cli.clusters.moves import move
+from espalier.cli.clusters.moves.lost_source import answers
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Damaged, Failure
 from espalier.cli.local.environment.management import record_infrastructure
-from espalier.kube.access import Access
 from espalier.kube.client import PatchType
+from espalier.kube.connection.access import Access
 from espalier.moving import folder
 from espalier.runtime.definitions import until_established
 from tests.support.environments.bootstraps import until_gone

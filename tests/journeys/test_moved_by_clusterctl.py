@@ -10,15 +10,15 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import POD
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_FINALIZER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import CLUSTER_FINALIZER, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from tests.support.environments import in_place_environment as in_place
 from tests.support.environments.cluster_lives import journey
 from tests.support.environments.managed_environment import (

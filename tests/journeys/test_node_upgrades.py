@@ -10,15 +10,15 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
 from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, NodeUpgrade, ObjectReference
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.in_place_environment import reach

@@ -12,7 +12,7 @@ import pytest
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, EVENT, SECRET, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.kube.client import Client
 from espalier.providers.kinds import KINDS
 from espalier.providers.nutanix.cluster_api import NutanixCluster, NutanixMachine, NutanixMachineTemplate

@@ -13,15 +13,15 @@ from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, Secret
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.design import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS, PROVIDER_KINDS
-from espalier.runtime.controller import RESYNC
+from espalier.runtime.controllers.controller import RESYNC
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.in_place_environment import IN_PLACE, NEW, OLD, identities
 from tests.support.environments.managed_environment import (
@@ -63,20 +63,20 @@ NAMED_OTHERWISE = {
 OF_BUNDLES = {"cloudstack", "docker", "nutanix", "snow", "tinkerbell", "vsphere"}
 ALLOWED = {
     # Bundles are EKS Anywhere's format: each release names the images of all its providers.
-    "api/eksa/components.py": {"docker", "vsphere"},
-    "api/eksa/infrastructure.py": OF_BUNDLES,
-    "api/eksa/release.py": OF_BUNDLES,
+    "api/eksa/releases/components.py": {"docker", "vsphere"},
+    "api/eksa/releases/infrastructure.py": OF_BUNDLES,
+    "api/eksa/releases/release.py": OF_BUNDLES,
     # Descriptions of fields, which are in the CRDs of installed clusters.
-    "api/eksa/control_plane.py": {"docker"},
-    "api/eksa/network.py": {"docker"},
-    "api/eksa/workers.py": {"docker"},
+    "api/eksa/parts/control_plane.py": {"docker"},
+    "api/eksa/parts/network.py": {"docker"},
+    "api/eksa/parts/workers.py": {"docker"},
     # Names of Cluster API's kinds, which end with a release.
     "clusterapi/installed.py": {"docker"},
     "api/version_matrix.py": {"docker"},
     # Formats that were named after the program: types of Secrets, headers of registries, archives for `docker load`.
     "apiserver/builtin/builtin_rules.py": {"docker"},
     "assets/archive.py": {"docker"},
-    "realnodes/nspawn/registry.py": {"docker"},
+    "realnodes/nspawn/system/registry.py": {"docker"},
     # What is built for the tests, of providers too: moving that would take a catalogue of recipes by provider.
     "assets/recipes.py": {"cloudstack", "docker", "nutanix", "snow", "tinkerbell", "vsphere"},
 }

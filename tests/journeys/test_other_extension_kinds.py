@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 from espalier.api import core
-from espalier.api.crd import crd_of
-from espalier.api.gardener import metadata_keys, names
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener import names
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType

@@ -10,7 +10,8 @@ import pytest
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET as SECRETS
 from espalier.api.resource import Resource
-from espalier.cli.kit import connection, flags
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.kube.errors import NotFound
 from tests.support.environments.environment import LocalEnvironment
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.kube.errors import ApiError, Conflict, Forbidden, Invalid, ServerFailure, TooManyRequests, Unreachable
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.support.environments.managed_environment import managed_environment

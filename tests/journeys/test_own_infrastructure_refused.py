@@ -11,7 +11,7 @@ import yaml
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
@@ -19,8 +19,8 @@ from espalier.cli.clusters import chosen_release
 from espalier.cli.management.own_infrastructure import Given, ManagementCluster
 from espalier.clusterapi.installed import CORE
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 from espalier.management import record as records
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run

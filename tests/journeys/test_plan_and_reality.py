@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Tree
-from espalier.clusters.design import gate
+from espalier.clusters.design.drift import gate
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.in_place_environment import IN_PLACE, identities

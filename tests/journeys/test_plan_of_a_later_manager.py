@@ -13,9 +13,9 @@ from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters import Isolation
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import GARDEN, managed_environment
 from tests.support.histories.isolation_stories import NEXT
 from tests.support.histories.plan_and_reality import EPOCH, apply, assert_so, manifest_of_the_example, planned, previews

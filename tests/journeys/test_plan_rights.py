@@ -20,19 +20,19 @@ from espalier.api.core import (
 )
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
-from espalier.api.eksa.release import EKSARelease
-from espalier.api.manifests import Document, read_manifests
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.api.manifests.manifests import Document, read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters import preflight
-from espalier.cli.clusters.plan_text import Planned
-from espalier.cli.clusters.planning import PlanRequest
+from espalier.cli.clusters.manifests import preflight
+from espalier.cli.clusters.plans.plan_text import Planned
+from espalier.cli.clusters.plans.planning import PlanRequest
 from espalier.cli.kit.failures import Failure
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment

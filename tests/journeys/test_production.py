@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.flux import KUSTOMIZATION
 from espalier.cli.install import manifests
 from espalier.cli.programs import components

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.real_api_server import managed_on
 from tests.support.providers.provider_lives import LIVES, ProviderLife, delete, in_system, live

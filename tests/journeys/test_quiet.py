@@ -11,7 +11,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.providers.docker.kinds import DockerDatacenterConfig

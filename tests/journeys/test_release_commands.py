@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import espalier.releases
-from espalier.api.eksa.release import EKSARelease
-from espalier.cli.kit.home import Home
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.cli.kit.connecting.home import Home
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from tests.support.environments.environment import LocalEnvironment, local_environment
 from tests.support.environments.managing import unasked
 

@@ -14,16 +14,16 @@ import pytest
 import espalier.releases
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.eksa import metadata_keys, sentences
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary import metadata_keys, sentences
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.cli.clusters.planning import PlanRequest
+from espalier.cli.clusters.plans.planning import PlanRequest
 from espalier.cli.programs.installation import PATIENCE, InstallReleases
 from espalier.clusters import Isolation, rbac
 from espalier.clusters.design import names
@@ -33,7 +33,7 @@ from espalier.kube.errors import Forbidden, Invalid
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.environments.managing import unasked
 from tests.support.histories.isolation_stories import STATUS, machines

@@ -15,8 +15,8 @@ from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render import layered
 from espalier.clusters.design.rendered import Rendered
 from espalier.kube.client import PatchType
-from espalier.runtime.outcome import Outcome
-from espalier.runtime.reconciler import Report
+from espalier.runtime.controllers.outcome import Outcome
+from espalier.runtime.controllers.reconciler import Report
 from tests.support.environments.cluster_lives import groups, journey
 from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment
 

@@ -19,17 +19,17 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, ROLE, ROLE_BINDING, SECRET
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.install import manifests
 from espalier.clusters.rbac import IN_WORKLOAD_CLUSTERS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.rbac import trees
-from espalier.kube.wire import User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES

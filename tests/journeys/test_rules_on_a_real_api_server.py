@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import NAMESPACE, AccountedClusters
 from tests.support.environments.real_api_server import delete_all, managed_on

@@ -10,7 +10,7 @@ import pytest
 from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import CALM, managed_environment

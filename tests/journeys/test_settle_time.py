@@ -13,14 +13,14 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters.observe.settling import LONGEST, SETTLE_TIME
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.histories.changes_in_parts import (
     CHANGES,

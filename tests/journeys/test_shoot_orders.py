@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION
+from espalier.api.gardener.vocabulary.metadata_keys import OLDER_OPERATION, OPERATION
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.errors import Forbidden
 from espalier.runtime import virtual

@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType

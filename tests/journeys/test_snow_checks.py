@@ -14,9 +14,9 @@ from espalier.api import conditions
 from espalier.api.capi import cluster as capi
 from espalier.api.core import EVENT, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters.design import credentials as permissions
+from espalier.clusters.design.secrets import credentials as permissions
 from espalier.clusters.report.checks import controller, error_backoff, limits
 from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.simulated import providers

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION, ROLE, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
@@ -29,10 +29,10 @@ from espalier.clusters import rbac
 from espalier.clusters.design import names
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, Unreachable
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import (
     CALM,
     GARDEN,

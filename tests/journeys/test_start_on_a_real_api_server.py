@@ -10,8 +10,8 @@ import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.kube.client import Client

@@ -7,11 +7,11 @@ import asyncio
 
 import pytest
 
-from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
-from espalier.shoots.gardenlet.status import LONGEST_DESCRIPTION
+from espalier.shoots.gardenlet.reconciling.status import LONGEST_DESCRIPTION
 from tests.support.gardens.gardens import EPOCH, World, garden
 
 MINUTE = 60.0

@@ -12,16 +12,16 @@ import yaml
 
 from espalier.api.core import CLUSTER_ROLE_BINDING, ROLE_BINDING, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.kube.access import Impersonation
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.kube.client import Client
+from espalier.kube.connection.access import Impersonation
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import Forbidden
-from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import User
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import EXAMPLES
 from tests.support.environments.managed_environment import managed_environment

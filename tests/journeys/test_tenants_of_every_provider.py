@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.identity import owner_of
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
 from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME

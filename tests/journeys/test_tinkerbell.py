@@ -10,7 +10,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.providers.tinkerbell.cluster_api import (
     TinkerbellCluster,
     TinkerbellMachine,

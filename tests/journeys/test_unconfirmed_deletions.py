@@ -12,8 +12,8 @@ import pytest
 
 from espalier.api import core
 from espalier.api.gardener import EXTENSION_KINDS, names
-from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.extension_backups import BackupBucket
+from espalier.api.gardener.extensions.extension import Extended
+from espalier.api.gardener.extensions.extension_backups import BackupBucket
 from espalier.api.resource import Resource
 from espalier.runtime import virtual
 from tests.support.gardens.gardens import EPOCH, World, garden

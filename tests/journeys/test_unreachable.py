@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, CORE_EVENT
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import gate
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.servers.faults import Interceptor, is_of_workload

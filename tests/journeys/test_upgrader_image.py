@@ -17,8 +17,8 @@ import pytest
 from espalier.assets.base import Base, find_bases
 from espalier.cli.local.images.upgrader_archives import built_images
 from espalier.cli.local.images.upgrader_images import versions_by_image
-from espalier.kube.pki import Authority
-from espalier.realnodes.nspawn.registry import ServedImages
+from espalier.kube.connection.pki import Authority
+from espalier.realnodes.nspawn.system.registry import ServedImages
 from espalier.releases import Releases
 
 pytestmark = pytest.mark.nodes

@@ -14,10 +14,10 @@ import yaml
 
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, ROLE, ROLE_BINDING, SECRET
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import KeyPair
 from espalier.kube.errors import Forbidden
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import KeyPair
+from espalier.kube.transports.http import HttpTransport
 from tests.support.environments.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded

@@ -18,12 +18,13 @@ from espalier.api.core import (
     Secret,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters import chosen_release, documents
+from espalier.cli.clusters import chosen_release
+from espalier.cli.clusters.manifests import documents
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.providers.kinds import CATALOG

@@ -11,10 +11,10 @@ import pytest
 from espalier.api import conditions
 from espalier.api.capi import cluster as capi
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.design import credentials as permissions
+from espalier.clusters.design.secrets import credentials as permissions
 from espalier.clusters.report.checks import conclusions, controller
 from espalier.clusters.report.checks.questions import LOGIN_REFUSED, Credentials, LookUpError
 from espalier.kube.client import PatchType

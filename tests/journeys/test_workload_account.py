@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 from espalier.runtime.virtual import Simulation, run
-from espalier.runtime.workload_account import NAME
-from espalier.simulator import transport
+from espalier.runtime.workload_clusters.workload_account import NAME
+from espalier.simulator.workload_clusters import transport
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded

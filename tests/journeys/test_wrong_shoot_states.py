@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from espalier.api import core
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE, STATE_REVISION
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, STATE_REVISION
 from espalier.api.meta import Tree
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType

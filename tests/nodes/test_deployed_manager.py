@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.api.eksa.group import MANAGER as LEASE
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGER as LEASE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.cli.install import manifests
 from espalier.clusters.design.names import DEFAULT_WORKERS
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from tests.support.environments import manager_image

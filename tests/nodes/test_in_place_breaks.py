@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.realnodes.nspawn import cgroups
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system import cgroups
+from espalier.realnodes.nspawn.system.state import State
 from espalier.upgrader.files import STAGED
 from tests.support.environments import workload_use as use
 from tests.support.environments.in_place_on_nodes import LONG, identities, inside, nothing_is_left, watched

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.helper_processes import BalancerProcess
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system import processes
+from espalier.realnodes.nspawn.system.helper_processes import BalancerProcess
+from espalier.realnodes.nspawn.system.state import State
 from espalier.upgrader import contents
 from espalier.upgrader.contents import WORK, Contents
 from espalier.upgrader.files import STAGED

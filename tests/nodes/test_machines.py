@@ -17,10 +17,11 @@ from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
-from espalier.realnodes.nspawn import cgroups, container, processes
+from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.clusters import CARRIED, CILIUM_MISSING
 from espalier.realnodes.nspawn.setup import remove_everything
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system import cgroups, processes
+from espalier.realnodes.nspawn.system.state import State
 from tests.support.environments.footprint import Footprint, footprint
 from tests.support.environments.node_provider import ADDRESSES, VERSION, is_provisioned, provider, ready, says
 from tests.support.waiting import eventually

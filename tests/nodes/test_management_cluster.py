@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from espalier.api.version_matrix import KUBERNETES
-from espalier.cli.management.component_versions import COMPONENTS
+from espalier.cli.management.components.component_versions import COMPONENTS
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.releases import Releases
 from tests.support.environments import manager_image

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.realnodes.nspawn.addresses import AddressRange
-from espalier.realnodes.nspawn.commands import run
-from espalier.realnodes.nspawn.network import Bridge, remove_link
-from espalier.realnodes.nspawn.state import NetworkRecord, State
+from espalier.realnodes.nspawn.system.addresses import AddressRange
+from espalier.realnodes.nspawn.system.commands import run
+from espalier.realnodes.nspawn.system.network import Bridge, remove_link
+from espalier.realnodes.nspawn.system.state import NetworkRecord, State
 
 BRIDGE, INTERFACE = "esp-test", "esp-test-node"
 LOWEST = "02:00:00:00:00:01"

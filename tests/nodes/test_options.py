@@ -22,9 +22,9 @@ import pytest
 import yaml
 from cryptography import x509
 
-from espalier.clusters.design import credentials
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority, KeyPair
+from espalier.clusters.design.secrets import credentials
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority, KeyPair
 from tests.support.environments import workload_use as use
 from tests.support.environments.in_place_on_nodes import inside
 from tests.support.environments.node_versions import OLD

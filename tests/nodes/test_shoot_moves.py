@@ -10,8 +10,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.assets.recipes import KUBERNETES
-from espalier.cli.local.environment.garden_objects import PODS
-from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, Move
+from espalier.cli.local.environment.garden.garden_objects import PODS
+from espalier.cli.local.environment.garden.migration_scenario import DELTA_PERIOD, Move
 from espalier.cli.local.environment.real import BuiltBases
 from espalier.cli.local.environment.real_machines.machines import BRIDGE, RealMachines, newest_base
 from espalier.shoots.secrets.names import PERSISTED

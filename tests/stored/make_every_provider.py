@@ -9,11 +9,11 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import Store
-from espalier.simulator.stores import FolderStores
+from espalier.simulator.workload_clusters.stores import FolderStores
 from tests.support.environments.recording import copied
 from tests.support.environments.tenants_of_every_provider import Settled, settled
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from espalier.api import moves
 from espalier.api.capi import cluster
-from espalier.api.eksa import group, metadata_keys, upgrade_keys
-from espalier.api.reference import Annotation, Finalizer, Label, described
+from espalier.api.definitions.reference import Annotation, Finalizer, Label, described
+from espalier.api.eksa.vocabulary import group, metadata_keys, upgrade_keys
 
 _MODULES = (group, metadata_keys, upgrade_keys, cluster, moves)
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from espalier.api.reference import Annotation, Writer
+from espalier.api.definitions.reference import Annotation, Writer
 
 DELETE_FOR_MOVE: Annotated[
     str,

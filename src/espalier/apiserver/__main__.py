@@ -27,7 +27,7 @@ from espalier.apiserver.storage.etcd_keys import PREFIX, Keys
 from espalier.apiserver.storage.etcd_store import LOST_AFTER, EtcdStore, StoreLost
 from espalier.etcd.client import connect
 from espalier.etcd.credentials import TlsFiles
-from espalier.kube.pki import KeyPair
+from espalier.kube.connection.pki import KeyPair
 
 STOPPED, FAILED, LOST = 0, 1, 3
 

@@ -24,10 +24,10 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from espalier.apiserver.wire import content, options
-from espalier.kube import serving
+from espalier.kube.connection.pki import KeyPair
 from espalier.kube.errors import ApiError, BadRequest, Forbidden, ServerFailure, Status, Unauthorized
-from espalier.kube.pki import KeyPair
-from espalier.kube.wire import Endpoint, Request, Response, Stream, User, in_url
+from espalier.kube.transports import serving
+from espalier.kube.transports.wire import Endpoint, Request, Response, Stream, User, in_url
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 AUTHENTICATED = "system:authenticated"

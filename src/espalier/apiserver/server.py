@@ -31,7 +31,7 @@ from espalier.apiserver.wire import failures, options, warnings
 from espalier.apiserver.wire.content import JSON, NOT_FOUND, failure
 from espalier.kube.errors import ApiError, ServerFailure, Status
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import ADMIN, Request, Response, Stream, User
+from espalier.kube.transports.wire import ADMIN, Request, Response, Stream, User
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", KUBE_SYSTEM)
 """The initial namespaces."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from espalier.cli.kit import output
 from espalier.cli.kit.commands import COMPLETING, Command
 from espalier.cli.kit.flags import OneOf
+from espalier.cli.kit.printing import output
 
 
 @click.command(cls=Command)

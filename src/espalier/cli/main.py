@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 import uvloop
 
-from espalier.cli.kit import distribution, interrupts, output
+from espalier.cli.kit import distribution, interrupts
 from espalier.cli.kit.command_index import COMMANDS
 from espalier.cli.kit.commands import COMPLETING, EXIT_CODES, Group, sentence
 from espalier.cli.kit.failures import Exit, explain, printing
+from espalier.cli.kit.printing import output
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -8,15 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from espalier.api import gardener, metadata_rows, version_matrix
-from espalier.api.eksa import condition_types, events, reasons, upgrades
-from espalier.api.eksa.release import Bundles
-from espalier.api.field_docs import write as write_fields
-from espalier.api.gardener import condition_types as gardener_conditions
-from espalier.api.gardener import differences, etcd, machines, metadata_keys, move_times, seed, shoot, shoot_state
-from espalier.api.gardener import events as gardener_events
-from espalier.api.gardener import reasons as gardener_reasons
-from espalier.api.kinds import KubeObject
-from espalier.api.reference import (
+from espalier.api.definitions.field_docs import write as write_fields
+from espalier.api.definitions.reference import (
     Annotation,
     ConditionProse,
     Finalizer,
@@ -27,6 +20,16 @@ from espalier.api.reference import (
     Remedy,
     described,
 )
+from espalier.api.eksa import upgrades
+from espalier.api.eksa.releases.release import Bundles
+from espalier.api.eksa.vocabulary import condition_types, events, reasons
+from espalier.api.gardener import etcd, machines, move_times
+from espalier.api.gardener.garden import differences, seed, shoot, shoot_state
+from espalier.api.gardener.vocabulary import condition_types as gardener_conditions
+from espalier.api.gardener.vocabulary import events as gardener_events
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary import reasons as gardener_reasons
+from espalier.api.kinds import KubeObject
 from espalier.assets import recipes
 from espalier.clusters.design import names as of_clusters
 from espalier.clusters.observe.rules.releases import MAXIMUM_SKEW

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
-from espalier.api.listing import first
 from espalier.api.meta import Tree
+from espalier.api.text.listing import first
 from espalier.api.version_matrix import (
     CLUSTER_API,
     DOCKER_KINDS,

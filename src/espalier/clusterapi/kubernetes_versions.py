@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from espalier.api.versions import parsed
+from espalier.api.text.versions import parsed
 
 _PRE_RELEASE = re.compile(r"(alpha|beta|rc)\b")
 """The beginning of the name of a pre-release of Kubernetes, `rc.1`."""

@@ -25,8 +25,8 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.flux import KUSTOMIZATION
 from espalier.clusterapi import external_etcd
@@ -35,7 +35,7 @@ from espalier.clusters.design.provider import Providers, extra_kinds
 from espalier.clusters.observe import git_ops, references
 from espalier.clusters.observe.observe import followed, written
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
-from espalier.runtime.certificates import SECRET_NAME
+from espalier.runtime.servers.certificates import SECRET_NAME
 
 VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
 MUTATING_WEBHOOKS = "espalier-mutating-webhook-configuration"

@@ -10,10 +10,10 @@ from espalier.clusters import rbac
 from espalier.clusters.act import controller
 from espalier.clusters.act.context import ClusterTools
 from espalier.clusters.admission import admission
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.gate import Isolation
+from espalier.clusters.design.drift.rate_limit import RateLimits
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Providers
-from espalier.clusters.design.rate_limit import RateLimits
 from espalier.clusters.observe import management
 from espalier.clusters.observe.flux import FluxKustomizations
 from espalier.clusters.observe.observe import ClusterObserver
@@ -22,9 +22,9 @@ from espalier.clusters.observe.settling import SETTLE_TIME, Settling
 from espalier.clusters.report.measures import ClusterCollector
 from espalier.releases import Uninstalled
 from espalier.runtime.component import Component, Host
-from espalier.runtime.controller import RESYNC
-from espalier.runtime.remote_tasks import RemoteTasks
-from espalier.runtime.sources import Expiry
+from espalier.runtime.controllers.controller import RESYNC
+from espalier.runtime.controllers.sources import Expiry
+from espalier.runtime.workload_clusters.remote_tasks import RemoteTasks
 
 
 def component(

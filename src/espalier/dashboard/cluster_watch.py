@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.dashboard.observation import Watched
@@ -15,7 +15,7 @@ from espalier.kube.discovery import ServedResource
 from espalier.kube.objects import Object
 from espalier.providers import links
 from espalier.providers.kinds import CATALOG
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 
 CATEGORY = "cluster-api"
 MOST_LINKS = 64

@@ -10,22 +10,22 @@ from datetime import timedelta
 from espalier.api import conditions
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.names import SEED_LEASES
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.printable import quoted
+from espalier.api.text.printable import quoted
 from espalier.dashboard.probe import Probe
 from espalier.kube.client import Client
 from espalier.kube.discovery import ServedResource
 from espalier.kube.errors import Forbidden, NotFound, Unauthorized, Unreachable
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.runtime.cache import Cache, Caches
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.transforms import strip_managed_fields
 from espalier.runtime.clock import Clock
 from espalier.runtime.options import Options
-from espalier.runtime.transforms import strip_managed_fields
 
 PATIENCE = 2.0
 """Seconds without an answer from which the page says so."""

@@ -13,17 +13,17 @@ import msgspec
 from aiohttp import web
 
 from espalier.api.resource import Key
-from espalier.dashboard.cluster_view import ClusterView
 from espalier.dashboard.cluster_watch import ClusterWatch, kinds_of
 from espalier.dashboard.feed import Changes, Feed
-from espalier.dashboard.garden_views import GardenView, ShootView
 from espalier.dashboard.guard import HEADERS
 from espalier.dashboard.html import page as frames
 from espalier.dashboard.html.page import Frame, Link
+from espalier.dashboard.models.plans import Planner
 from espalier.dashboard.observation import GardenObservation, Observation, is_garden, is_management_cluster
-from espalier.dashboard.opened import Opened, TooMany
-from espalier.dashboard.plans import Planner
-from espalier.dashboard.views import FleetView, View
+from espalier.dashboard.views.cluster_view import ClusterView
+from espalier.dashboard.views.garden_views import GardenView, ShootView
+from espalier.dashboard.views.opened import Opened, TooMany
+from espalier.dashboard.views.views import FleetView, View
 
 MOST_STREAMS = 64
 """Pages that are followed at the same time."""

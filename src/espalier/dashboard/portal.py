@@ -21,17 +21,17 @@ from urllib.parse import urlsplit
 import structlog
 from aiohttp import web
 
-from espalier.api.printable import quoted
+from espalier.api.text.printable import quoted
 from espalier.dashboard.guard import HEADERS
 from espalier.dashboard.html import page as frames
 from espalier.dashboard.html.sign_in import sign_in
 from espalier.dashboard.pages import plain, static
 from espalier.dashboard.serving import ABSENT
 from espalier.dashboard.sessions import Sessions, TooManySessions, root_of
+from espalier.kube.connection.pki import KeyPair
 from espalier.kube.errors import KubeError, Unauthorized
-from espalier.kube.pki import KeyPair
-from espalier.kube.serving import body_of
-from espalier.runtime.serving import HttpServer
+from espalier.kube.transports.serving import body_of
+from espalier.runtime.servers.serving import HttpServer
 
 COOKIE = "__Host-espalier-token"
 LONGEST_TOKEN = 3900

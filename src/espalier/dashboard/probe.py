@@ -6,7 +6,7 @@ import asyncio
 
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, Unauthorized
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 
 PERIOD = 3.0
 """Seconds between two requests."""

@@ -10,10 +10,10 @@ from aiohttp import web
 
 from espalier.dashboard.guard import HEADERS, Guard
 from espalier.dashboard.html import page as frames
+from espalier.dashboard.models.plans import Planner
 from espalier.dashboard.observation import Observation
 from espalier.dashboard.pages import Pages, Place, plain
-from espalier.dashboard.plans import Planner
-from espalier.runtime.serving import HttpServer
+from espalier.runtime.servers.serving import HttpServer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -12,16 +12,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from espalier.api.json_trees import decode
+from espalier.api.trees.json_trees import decode
+from espalier.dashboard.models.plans import Planner
 from espalier.dashboard.observation import Observation, ReadOnly
 from espalier.dashboard.pages import Pages, Place
-from espalier.dashboard.plans import Planner
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import KubeError, Unreachable, error_of
 from espalier.kube.objects import encode_json
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Request, Transport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Request, Transport
 from espalier.runtime.clock import Clock
 
 MOST = 16

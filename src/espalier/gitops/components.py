@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION
-from espalier.api.image_sources import mirrored
+from espalier.api.manifests.image_sources import mirrored
 from espalier.api.meta import Tree
 
 CONTROLLERS = ("source-controller", "kustomize-controller")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from espalier.api import paths, redaction
+from espalier.api.definitions.reference import Writer
 from espalier.api.meta import Tree
 from espalier.api.metadata_rows import ANNOTATIONS
-from espalier.api.reference import Writer
+from espalier.api.text import paths, redaction
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

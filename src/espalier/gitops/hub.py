@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.printable import in_one_line
-from espalier.api.redaction import concealed
+from espalier.api.text.printable import in_one_line
+from espalier.api.text.redaction import concealed
+from espalier.api.trees import json_trees
 from espalier.gitops.repository import GitError
 
 SERVER, API = "https://github.com", "https://api.github.com"

@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from espalier.api import conditions, yaml_trees
+from espalier.api import conditions
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, REQUESTED
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
+from espalier.api.trees import yaml_trees
 from espalier.gitops.layout import CLUSTER_FILE, SYNC_FILE, Unfit, cluster_files, flux_files, objects
 from espalier.gitops.repository import Author, Published, Repository
 from espalier.gitops.target import Credentials, Target

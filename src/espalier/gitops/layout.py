@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from espalier.api import flux, yaml_text, yaml_trees
+from espalier.api import flux
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
-from espalier.api.violations import ManifestError
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees import yaml_text, yaml_trees
 from espalier.gitops.content import desired, secrets_in
 
 CLUSTER_FILE, KUSTOMIZATION_FILE = "eksa-cluster.yaml", "kustomization.yaml"

@@ -32,8 +32,8 @@ from dulwich.object_store import iter_tree_contents
 from dulwich.objects import Blob, Commit, Tree
 from dulwich.repo import Repo
 
-from espalier.api.printable import in_one_line
-from espalier.api.redaction import concealed
+from espalier.api.text.printable import in_one_line
+from espalier.api.text.redaction import concealed
 from espalier.gitops import packs
 
 ATTEMPTS = 5

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.meta import Head
 from espalier.api.resource import Resource
+from espalier.api.trees import json_trees
 from espalier.kube.errors import NotKubernetes
 from espalier.kube.objects import Body, ListHead, Object, ObjectList, decode_head, to_bytes
 

@@ -18,15 +18,15 @@ from typing import Any, Literal, TypeVar
 from msgspec import structs
 
 from espalier.api.core import POD
-from espalier.api.listing import merged
 from espalier.api.resource import Resource
+from espalier.api.text.listing import merged
 from espalier.kube.bodies import decode_list, decode_object, identify, is_status
 from espalier.kube.errors import AnswerTooLarge, Expired, Invalid, Unreachable, error_of
 from espalier.kube.objects import Body, Object, ObjectList, encode_json
-from espalier.kube.retry import Retry
-from espalier.kube.server_warnings import WarningLog, warnings_of
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.server_warnings import WarningLog, warnings_of
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.kube.watching import WatchEvent, decode_event
-from espalier.kube.wire import Request, Response, Stream, Transport
 
 A = TypeVar("A", Response, Stream | Response)
 

@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST
 from espalier.api.meta import Tree
-from espalier.api.printable import in_one_line
+from espalier.api.text.printable import in_one_line
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.pki import KeyPair, new_request
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
-from espalier.kube.pki import KeyPair, new_request
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
 LEAST_SECONDS = 600

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
+from espalier.api.trees import json_trees
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotKubernetes, error_of
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 
 T = TypeVar("T")
 

@@ -23,8 +23,8 @@ from typing import ClassVar
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
+from espalier.api.trees import json_trees
 
 LONGEST_MESSAGE, LONGEST_REASON = 10_000, 200
 """The maximum length of a server's message in an error. Conditions, which repeat it, allow 32 KiB: the API server

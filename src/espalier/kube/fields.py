@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 
 FieldSet: TypeAlias = dict[str, Any]
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from espalier.api import json_trees
 from espalier.api.meta import Head, ObjectMeta, Part
 from espalier.api.resource import Key
+from espalier.api.trees import json_trees
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.kube.errors import UNREADABLE, ApiError, NotKubernetes, error_of
 from espalier.kube.objects import Object
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from espalier.api.core import NAMESPACE
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client

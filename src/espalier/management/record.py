@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees, paths
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, MANAGEMENT_STATE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_CLUSTER, MANAGEMENT_STATE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.text import paths
+from espalier.api.trees import json_trees
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object

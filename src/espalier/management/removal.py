@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.listing import first
 from espalier.api.resource import Key
+from espalier.api.text.listing import first
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.management import plan

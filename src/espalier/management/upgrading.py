@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from espalier.api.eksa.group import MANAGEMENT_UPGRADING
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_UPGRADING
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client

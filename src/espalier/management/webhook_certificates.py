@@ -16,8 +16,8 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET, Secret
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.kube.errors import NotFound
-from espalier.kube.pki import Authority, KeyPair
 
 DAYS = 3650
 RENEWED_WITHIN = timedelta(days=365)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from espalier.api.eksa.group import MOVE_ANNOTATION
-from espalier.api.listing import counted
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION
 from espalier.api.resource import Key
+from espalier.api.text.listing import counted
 from espalier.moving import objects
 from espalier.moving.copies import Judge, place_of
 from espalier.moving.objects import CLUSTER, Item, Place

@@ -9,17 +9,17 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from espalier.api.eksa.group import (
+from espalier.api.eksa.vocabulary.group import (
     MOVE_ANNOTATION,
     MOVED_FROM_ANNOTATION,
     PAUSED_ANNOTATION,
     PAUSED_BY_MOVE,
     SYSTEM_NAMESPACE,
 )
-from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key, Resource
+from espalier.api.text.listing import first
 from espalier.kube.client import PatchType
 from espalier.kube.errors import AlreadyExists, NotFound
 from espalier.kube.objects import Object, encode_json

@@ -21,9 +21,9 @@ from typing import Annotated
 
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.listing import first
 from espalier.api.resource import Key, Resource
+from espalier.api.text.listing import first
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
 from espalier.moving.copies import Refused
 from espalier.moving.objects import CLUSTER, Item

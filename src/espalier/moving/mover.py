@@ -12,9 +12,9 @@ from datetime import datetime
 
 import msgspec
 
-from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, PAUSED_BY_MOVE
-from espalier.api.listing import counted
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, PAUSED_BY_MOVE
 from espalier.api.resource import Key
+from espalier.api.text.listing import counted
 from espalier.moving import condition, copies, objects
 from espalier.moving.condition import Standings
 from espalier.moving.copies import Copies, Judge, Refused, annotate, place_of, record_of

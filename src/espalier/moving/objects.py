@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from espalier.api import paths
 from espalier.api.capi import cluster as capi
+from espalier.api.definitions.reference import ConditionProse
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import reasons
-from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import reasons
+from espalier.api.eksa.vocabulary.group import (
+    MOVE_ANNOTATION,
+    MOVED_FROM_ANNOTATION,
+    PAUSED_ANNOTATION,
+    SYSTEM_NAMESPACE,
+)
 from espalier.api.identity import owner_of
 from espalier.api.meta import Tree
 from espalier.api.moves import BLOCK_MOVE
-from espalier.api.reference import ConditionProse
 from espalier.api.resource import Key, Resource
+from espalier.api.text import paths
 from espalier.kube.objects import Object
 
 Place = tuple[str, str, Key]

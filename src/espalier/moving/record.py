@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
 
 COPYING, HANDED_OVER = "copying", "handed-over"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.listing import counted
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.resource import Key
+from espalier.api.text.listing import counted
 from espalier.moving import condition, copies
 from espalier.moving.copies import Copies, Judge, Refused, mark_of, place_of, record_of
 from espalier.moving.objects import CLUSTER, Item

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from espalier.api.eksa.group import GROUP, INFRASTRUCTURE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import GROUP, INFRASTRUCTURE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client

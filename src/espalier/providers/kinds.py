@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from espalier.api import capi, core, eksa
-from espalier.api.catalog import Catalog
 from espalier.api.kinds import KubeObject
+from espalier.api.manifests.catalog import Catalog
 from espalier.clusters.design.starting_manifest import Choices
 from espalier.providers.cloudstack import cluster_api as cloudstack_cluster_api
 from espalier.providers.cloudstack import kinds as cloudstack

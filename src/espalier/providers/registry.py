@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from espalier.clusters.design.cluster_objects.shared_parts import with_shared_parts
 from espalier.clusters.design.provider import Providers
-from espalier.clusters.design.shared_parts import with_shared_parts
 from espalier.providers.cloudstack.checks import questions as cloudstack_questions
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
 from espalier.providers.cloudstack.provider import cloudstack

@@ -13,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from espalier.api.conditions import timestamp
-from espalier.api.eksa.manifest import ReleaseManifest
-from espalier.api.versions import parsed
-from espalier.api.violations import ManifestError
+from espalier.api.eksa.releases.manifest import ReleaseManifest
+from espalier.api.text.versions import parsed
+from espalier.api.text.violations import ManifestError
 from espalier.releases.catalog import Releases
 from espalier.releases.files import MANIFEST, SCHEME, Files
 

@@ -13,15 +13,15 @@ import msgspec
 import semver
 from msgspec.structs import replace
 
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.manifest import ReleaseEntry, ReleaseManifest
-from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease, EKSAReleaseSpec, VersionsBundle
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.manifest import ReleaseEntry, ReleaseManifest
+from espalier.api.eksa.releases.release import Bundles, BundlesRef, EKSARelease, EKSAReleaseSpec, VersionsBundle
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
-from espalier.api.manifests import Document
+from espalier.api.manifests.manifests import Document
 from espalier.api.meta import ObjectMeta
-from espalier.api.versions import parsed
-from espalier.api.violations import ManifestError, Problem, Violation
+from espalier.api.text.versions import parsed
+from espalier.api.text.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
 from espalier.releases.distro import Distro, IncompleteDistro, distro_of, mismatch
 from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of

@@ -8,10 +8,10 @@ from datetime import date, datetime, timedelta
 
 import msgspec
 
-from espalier.api.eksa import sentences
-from espalier.api.eksa.components import Image
-from espalier.api.eksa.release import Bundles, VersionsBundle
-from espalier.api.violations import Violation
+from espalier.api.eksa.releases.components import Image
+from espalier.api.eksa.releases.release import Bundles, VersionsBundle
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.text.violations import Violation
 
 _LONGEST = 1024
 _PATH = r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api.eksa import sentences
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, VersionsBundle
-from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, VersionsBundle
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.text.printable import LONGEST_OBJECT_NAME, quoted
+from espalier.api.text.versions import numbers_of, parsed
+from espalier.api.text.violations import Violation
 from espalier.api.version_matrix import etcd_range, minor_of
-from espalier.api.versions import numbers_of, parsed
-from espalier.api.violations import Violation
 from espalier.releases.contents import reference
 
 

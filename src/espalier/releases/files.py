@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api.kinds import KubeObject
-from espalier.api.manifests import Document, read_manifests
-from espalier.api.schema import violations
-from espalier.api.violations import ManifestError, Problem, Violation
+from espalier.api.manifests.manifests import Document, read_manifests
+from espalier.api.manifests.schema import violations
+from espalier.api.text.violations import ManifestError, Problem, Violation
 
 K = TypeVar("K", bound=KubeObject)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from espalier.api.kinds import KubeObject
 from espalier.kube.client import Client
 from espalier.kube.rbac import NO_RIGHTS, Right, Rights
-from espalier.runtime.admission import AdmissionWebhook
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.admission import AdmissionWebhook
+from espalier.runtime.servers.webhooks import Webhooks
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
-from espalier.api import redaction
+from espalier.api.text import redaction
 from espalier.kube.objects import Object
 
 REDACTED = "(redacted)"

@@ -24,19 +24,19 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.metrics import MeasuredTransport, RequestMetrics
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.runtime.clock import Clock
-from espalier.runtime.controller import Controller
-from espalier.runtime.events import Recorder
-from espalier.runtime.fencing import Fence, fenced, with_transport
-from espalier.runtime.health import Check, health_application, metrics_application
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.events import Recorder
+from espalier.runtime.leadership.fencing import Fence, fenced, with_transport
+from espalier.runtime.leadership.write_limits import WriteLimit, limited
 from espalier.runtime.metrics import Metrics
 from espalier.runtime.options import Options
-from espalier.runtime.remote import Connect, RemoteClients, over_http
-from espalier.runtime.serving import HttpServer
-from espalier.runtime.webhooks import Webhooks
-from espalier.runtime.workload_account import WorkloadAccount
-from espalier.runtime.write_limits import WriteLimit, limited
+from espalier.runtime.servers.health import Check, health_application, metrics_application
+from espalier.runtime.servers.serving import HttpServer
+from espalier.runtime.servers.webhooks import Webhooks
+from espalier.runtime.workload_clusters.remote import Connect, RemoteClients, over_http
+from espalier.runtime.workload_clusters.workload_account import WorkloadAccount
 
 _log = structlog.get_logger("espalier.manager")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.kube.objects import Object
 
 BY_TECHNICAL_ID = "technical ID"

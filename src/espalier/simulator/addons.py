@@ -10,9 +10,9 @@ from espalier.api.capi.kubeadm import ClusterConfiguration
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, KUBE_SYSTEM, SERVICE, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.api.violations import ManifestError
-from espalier.api.yaml_trees import trees
-from espalier.clusterapi.network import Network
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees.yaml_trees import trees
+from espalier.clusterapi.machines.network import Network
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 
 FIELD_MANAGER = "kubeadm"

@@ -16,10 +16,10 @@ import msgspec
 from espalier.api.capi.bottlerocket import FORMAT as BOTTLEROCKET
 from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec, NodeRegistration
 from espalier.api.core import Taint
-from espalier.api.json_trees import decode
 from espalier.api.meta import Part, Tree
-from espalier.api.violations import ManifestError
-from espalier.api.yaml_trees import trees
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees.json_trees import decode
+from espalier.api.trees.yaml_trees import trees
 
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 CONTROL_PLANE_TAINT = Taint(key=CONTROL_PLANE_LABEL, effect="NoSchedule")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from espalier.kube.errors import ApiError, Unreachable
-from espalier.kube.inprocess import failure
-from espalier.kube.wire import ADMIN, Endpoint, Request, Response, Stream, User
-from espalier.simulator.pods import life
-from espalier.simulator.pods.life import ContainerEnded, Life
+from espalier.kube.transports.inprocess import failure
+from espalier.kube.transports.wire import ADMIN, Endpoint, Request, Response, Stream, User
+from espalier.simulator.pods.runtimes import life
+from espalier.simulator.pods.runtimes.life import ContainerEnded, Life
 
 T = TypeVar("T")
 

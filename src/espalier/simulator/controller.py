@@ -12,33 +12,33 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, POD
 from espalier.api.resource import Key
 from espalier.clusterapi import external_etcd, names
-from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key, controller_of, pause_changed
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.mapping import ToKeys, named_by_label, owners_of
 from espalier.runtime.clock import Clock
-from espalier.runtime.controller import Controller, Reconcile
-from espalier.runtime.mapping import ToKeys, named_by_label, owners_of
-from espalier.runtime.predicates import change_of, generation_changed
-from espalier.runtime.reconciler import replanned
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.controller import Controller, Reconcile
+from espalier.runtime.controllers.predicates import change_of, generation_changed
+from espalier.runtime.controllers.reconciler import replanned
+from espalier.runtime.controllers.writer import Writer
 from espalier.simulator.capi import predicates
-from espalier.simulator.capi.cluster import Clusters
-from espalier.simulator.capi.etcdadm import EtcdadmClusters
+from espalier.simulator.capi.controllers.cluster import Clusters
+from espalier.simulator.capi.controllers.etcdadm import EtcdadmClusters
+from espalier.simulator.capi.controllers.kubeadm_config import KubeadmConfigs
+from espalier.simulator.capi.controllers.kubeadm_control_plane import KubeadmControlPlanes
+from espalier.simulator.capi.controllers.machine import Machines
+from espalier.simulator.capi.controllers.machine_deployment import MachineDeployments
+from espalier.simulator.capi.controllers.machine_health_check import MachineHealthChecks
+from espalier.simulator.capi.controllers.machine_set import MachineSets
 from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster, owned_by, sets_of_template
-from espalier.simulator.capi.kubeadm_config import KubeadmConfigs
-from espalier.simulator.capi.kubeadm_control_plane import KubeadmControlPlanes
-from espalier.simulator.capi.machine import Machines
-from espalier.simulator.capi.machine_deployment import MachineDeployments
-from espalier.simulator.capi.machine_health_check import MachineHealthChecks
-from espalier.simulator.capi.machine_set import MachineSets
 from espalier.simulator.capi.reaching import obstacle
 from espalier.simulator.host_pool import machines_of_host
 from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always_boots
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.workload_clusters.workloads import Workloads
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
-from espalier.simulator.workloads import Workloads
 
 
 @dataclass(frozen=True)

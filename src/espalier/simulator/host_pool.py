@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from espalier.api.resource import Key
-from espalier.clusterapi.infrastructure import Hosts, Infrastructure, InfrastructureMachine
+from espalier.clusterapi.infrastructures.infrastructure import Hosts, Infrastructure, InfrastructureMachine
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
-from espalier.runtime.mapping import ToKeys
-from espalier.runtime.outcome import Wait
+from espalier.runtime.caches.cache import Cache
+from espalier.runtime.caches.mapping import ToKeys
+from espalier.runtime.controllers.outcome import Wait
 from espalier.simulator.capi.inventory import Scheme
 
 

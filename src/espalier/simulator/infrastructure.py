@@ -21,7 +21,7 @@ from espalier.apiserver.http import AddressTaken
 from espalier.apiserver.storage.sqlite import Unusable
 from espalier.clusterapi import contract, external_etcd, names
 from espalier.clusterapi.conditions import condition, stated
-from espalier.clusterapi.infrastructure import (
+from espalier.clusterapi.infrastructures.infrastructure import (
     Infrastructure,
     InfrastructureCluster,
     InfrastructureClusterStatus,
@@ -30,20 +30,20 @@ from espalier.clusterapi.infrastructure import (
     Initialization,
 )
 from espalier.clusterapi.kubernetes_versions import newest
-from espalier.clusterapi.network import machine_addresses, network_of
+from espalier.clusterapi.machines.network import machine_addresses, network_of
 from espalier.clusterapi.objects import cluster_key, controller_of, is_cluster_paused, is_paused, owning_cluster
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.reconciler import is_moved_away
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.reconciler import is_moved_away
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import authority_of, find_secret, secret_name
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.reaching import CLOSED
 from espalier.simulator.host_pool import HostPool
-from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 
 
 def finalizer_of(resource: Resource) -> str:

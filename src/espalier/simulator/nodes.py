@@ -9,7 +9,7 @@ import msgspec
 from espalier.api.capi.kubeadm import ClusterConfiguration
 from espalier.api.core import KUBE_SYSTEM, NODE, POD, Taint
 from espalier.api.meta import Tree
-from espalier.clusterapi.network import machine_addresses
+from espalier.clusterapi.machines.network import machine_addresses
 from espalier.kube.objects import Object
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 from espalier.simulator.hosts import static_pods as hosts

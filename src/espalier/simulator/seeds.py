@@ -1,7 +1,7 @@
 """Seeds of the local environment: clusters with an API server, workload controllers and nodes in this process.
 
-Their pods run as coroutines (`pods/in_process.py`), so a seed runs on virtual time as well. It can lose and regain
-power, and be disconnected from others.
+Their pods run as coroutines (`simulator/pods/runtimes/in_process.py`), so a seed runs on virtual time as well. It can
+lose and regain power, and be disconnected from others.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from espalier.api.core import NODE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES, ROWS
-from espalier.clusterapi.network import Network
+from espalier.clusterapi.machines.network import Network
 from espalier.kube.client import Client
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import AlreadyExists
 from espalier.kube.objects import Object
-from espalier.kube.pki import Authority
-from espalier.kube.wire import ADMIN, User
+from espalier.kube.transports.wire import ADMIN, User
 from espalier.runtime.clock import Clock
-from espalier.runtime.controller import Controller
-from espalier.runtime.reconciler import replanned
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.reconciler import replanned
 from espalier.simulator import nodes
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.connections import Link, Reached, ReachingTransport
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.pods.coroutine_runtime import CoroutineRuntime
-from espalier.simulator.pods.in_process import InProcessPrograms
-from espalier.simulator.pods.life import Life
-from espalier.simulator.pods.pod_network import Listener, endpoint_of
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workload_cluster import CONTAINER_RUNTIME, WorkloadCluster
+from espalier.simulator.pods.runtimes.coroutine_runtime import CoroutineRuntime
+from espalier.simulator.pods.runtimes.in_process import InProcessPrograms
+from espalier.simulator.pods.runtimes.life import Life
+from espalier.simulator.pods.runtimes.pod_network import Listener, endpoint_of
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workload_cluster import CONTAINER_RUNTIME, WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
-from espalier.simulator.workloads import Workloads
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 
 from espalier.api.kinds import KubeObject
-from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
 from espalier.runtime.component import Component, Host
 from espalier.simulator.controller import Timing, controllers
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.workloads import Workloads
 
 
 def component(

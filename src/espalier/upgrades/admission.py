@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
-from espalier.api.violations import Violation
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.text.violations import Violation
 from espalier.kube.objects import Object
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.upgrades import names
 
 KINDS = (ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)

@@ -13,27 +13,27 @@ from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import is_true
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import FALLBACK_ANNOTATION, NODE_IN_WORK, REPLACING
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, NodeUpgrade, ObjectReference
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import FALLBACK_ANNOTATION, NODE_IN_WORK, REPLACING
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.kube.objects import Object
-from espalier.runtime import owners
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.mapping import by_controller
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.runtime.reconciler import Reconciled, Reconciler
-from espalier.runtime.writer import found_by_owner
+from espalier.runtime.caches.mapping import by_controller
+from espalier.runtime.controllers import owners
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.controllers.reconciler import Reconciled, Reconciler
+from espalier.runtime.controllers.writer import found_by_owner
 from espalier.upgrades import expected, names
-from espalier.upgrades.cluster_view import ClusterAPIObjects
 from espalier.upgrades.group.group import DueMachines, Group
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.node.containers import POD_CREATED
-from espalier.upgrades.observe import BY_CLUSTER, cluster_of
+from espalier.upgrades.observed.cluster_view import ClusterAPIObjects
+from espalier.upgrades.observed.observe import BY_CLUSTER, cluster_of
 from espalier.upgrades.reconciling import UpgradeTools
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
-from espalier.api.eksa.upgrade_keys import UNFINISHED
+from espalier.api.eksa.vocabulary.upgrade_keys import UNFINISHED
 from espalier.api.meta import Tree
-from espalier.clusterapi.bootstrap_changes import changes_since, traits
-from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
+from espalier.api.trees import json_trees
+from espalier.clusterapi.changes.bootstrap_changes import changes_since, traits
+from espalier.clusterapi.changes.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
 from espalier.kube.merge_patch import difference
 from espalier.upgrades import names, unfinished
-from espalier.upgrades.cluster_view import MachineView
+from espalier.upgrades.observed.cluster_view import MachineView
 
 _OWN_OF_JOIN = ("discovery", "caCertPath", "controlPlane")
 """Parts that the bootstrap provider sets for a joining machine, and that it keeps."""

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
-from espalier.api.eksa.components import Image
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.release import Bundles, VersionsBundle
-from espalier.api.eksa.upgrade_keys import REGISTRY_ANNOTATION
+from espalier.api.eksa.releases.components import Image
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, VersionsBundle
+from espalier.api.eksa.vocabulary.upgrade_keys import REGISTRY_ANNOTATION
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object, readable
 from espalier.releases.contents import DIGEST, reference
 from espalier.releases.distro import IncompleteDistro, distro_of
-from espalier.runtime.cache import Cache
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.writer import Writer
+from espalier.runtime.caches.cache import Cache
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
+from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import names
 
 NAME = "upgraderimages"

@@ -8,13 +8,13 @@ from typing import Annotated
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.eksa import reasons
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.definitions.reference import ConditionProse
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, ObjectReference
-from espalier.api.reference import ConditionProse
+from espalier.api.eksa.vocabulary import reasons
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.resource import Key, Resource
-from espalier.api.violations import Violation
+from espalier.api.text.violations import Violation
 from espalier.clusterapi.names import REVISION
 from espalier.kube.objects import Object
 

@@ -20,15 +20,15 @@ from espalier.api.core import (
     SERVICE_ACCOUNT,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, FrontEnd, MachineDeploymentUpgrade
 from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.upgrades import names
-from espalier.upgrades.cluster_view import OWNER_KINDS, machine_kinds, template_kinds
-from espalier.upgrades.observe import OWN
+from espalier.upgrades.observed.cluster_view import OWNER_KINDS, machine_kinds, template_kinds
+from espalier.upgrades.observed.observe import OWN
 
 
 def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:

@@ -10,22 +10,22 @@ from typing import Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api.eksa.condition_types import Satisfied
-from espalier.api.eksa.reasons import Reason, limit_of, remedy_of
+from espalier.api.definitions.reference import UNCHANGED, Remedy
 from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING
+from espalier.api.eksa.vocabulary.condition_types import Satisfied
+from espalier.api.eksa.vocabulary.reasons import Reason, limit_of, remedy_of
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.api.reference import UNCHANGED, Remedy
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
-from espalier.runtime import reconciler
 from espalier.runtime.clock import Clock
-from espalier.runtime.events import Recorder
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.runtime.reconciler import Event, Reconciled, Reconciler
-from espalier.runtime.steps import Step
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers import reconciler
+from espalier.runtime.controllers.events import Recorder
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.controllers.reconciler import Event, Reconciled, Reconciler
+from espalier.runtime.controllers.steps import Step
+from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import names
-from espalier.upgrades.observe import UpgradeObserver
+from espalier.upgrades.observed.observe import UpgradeObserver
 
 
 @dataclass(frozen=True)

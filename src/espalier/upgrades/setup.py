@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from espalier.api import eksa
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles
 from espalier.api.eksa.upgrades import FrontEnd, NodeUpgrade
-from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
 from espalier.runtime.component import Component, Host
-from espalier.runtime.controller import RESYNC
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.controller import RESYNC
+from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import admission, annotation_controller, images, rbac
-from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.group import controller as group_upgrade
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup
@@ -22,7 +21,8 @@ from espalier.upgrades.hooks import machines
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.queries import Queries
 from espalier.upgrades.node import controller as node_upgrade
-from espalier.upgrades.observe import UpgradeObserver
+from espalier.upgrades.observed.cluster_tracker import ClusterTracker
+from espalier.upgrades.observed.observe import UpgradeObserver
 from espalier.upgrades.reconciling import UpgradeTools
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusterapi.ownership_tree import Member
 from espalier.upgrades.node.containers import BEGINNING, UNDER_WAY
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import json, structs
 
-from espalier.api import json_trees
-from espalier.api.eksa.upgrade_keys import UNFINISHED
+from espalier.api.eksa.vocabulary.upgrade_keys import UNFINISHED
 from espalier.api.meta import Tree
-from espalier.clusterapi.bootstrap_changes import Traits
+from espalier.api.trees import json_trees
+from espalier.clusterapi.changes.bootstrap_changes import Traits
 from espalier.kube.objects import Object
 
 _UNKNOWN = "\0"

@@ -23,9 +23,9 @@ from espalier.apiserver.storage.store import Change
 from espalier.etcd.errors import Compacted
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Expired, NotFound
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.kube.retry import Retry
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
 from espalier.kube.watching import WatchEvent
 from tests.support.etcd.etcds import Clients
 from tests.support.tasks import left_over

@@ -20,8 +20,8 @@ from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Refused, Unavailable
 from espalier.etcd.requests import Range, prefix_range_end
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request
 from tests.support.etcd.real_etcd import RealEtcd, built, real_cluster
 from tests.support.left_files import folder_of_a_fixture
 

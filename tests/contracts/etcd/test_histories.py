@@ -20,8 +20,8 @@ from espalier.apiserver.storage.etcd_store import EtcdStore
 from espalier.assets.recipes import ETCD
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, Conflict, NotFound, ServerFailure
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
 from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 from tests.support.sampling import sampled
 

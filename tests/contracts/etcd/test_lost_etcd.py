@@ -22,8 +22,8 @@ from espalier.apiserver.storage.etcd_store import EtcdStore, StoreLost
 from espalier.assets.recipes import ETCD
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, ServerFailure
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
 from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]

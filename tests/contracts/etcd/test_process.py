@@ -17,10 +17,10 @@ from espalier.api.core import CONFIG_MAP
 from espalier.assets.recipes import ETCD
 from espalier.etcd.credentials import TlsFiles
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import KubeError
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
+from espalier.kube.transports.http import HttpTransport
 from espalier.realnodes.management.processes import killed_with_parent
 from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 

@@ -19,8 +19,8 @@ from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD, ETCD_BEFORE, ETCDUTL, etcd
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.database.hashing import crc32c
 from espalier.etcd.errors import EtcdError
-from espalier.etcd.hashing import crc32c
 from espalier.etcd.requests import Put
 from espalier.etcdbackup.restore.members import membership
 from espalier.etcdbackup.restore.restorer import Options, restore

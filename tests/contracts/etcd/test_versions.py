@@ -16,10 +16,10 @@ import pytest
 
 from espalier.api.version_matrix import ETCD, minor_of
 from espalier.assets.recipes import etcd
-from espalier.etcd import backend
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.client import Client
+from espalier.etcd.database import backend
 from espalier.etcd.requests import DeleteRange, Put
 from tests.contracts.etcd.restoring import AFTER, BEFORE, Source, restored, source
 from tests.support.etcd.etcd_histories import Compact, Grant, Step

@@ -6,11 +6,11 @@ import asyncio
 import re
 from contextlib import suppress
 
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
 from espalier.clusters.design import names

@@ -13,7 +13,7 @@ from functools import cache
 
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.journeys.sweep.checks import ENDS, end_of
 from tests.journeys.sweep.hands import HANDS
 from tests.journeys.sweep.history import Act, History, Where, Wish

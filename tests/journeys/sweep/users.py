@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from tests.journeys.sweep.history import Act, History, annotate
 from tests.journeys.sweep.remedies import delete_and_ask_again
 

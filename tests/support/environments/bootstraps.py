@@ -11,26 +11,26 @@ from urllib.parse import urlsplit
 
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import BOOTSTRAP
+from espalier.api.eksa.vocabulary.group import BOOTSTRAP
 from espalier.api.flux import KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
 from espalier.api.flux import NAMESPACE as FLUX
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.cli.clusters import kubeconfig
-from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.clusters.access import kubeconfig
+from espalier.cli.clusters.moves.move_judge import ClusterJudge
 from espalier.cli.local.environment import flux
 from espalier.cli.local.environment.hosts import Hosts
 from espalier.cli.local.environment.simulated import managed
-from espalier.cli.management import components
+from espalier.cli.management.components import components
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.kube.wire import Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Transport
 from espalier.management import installing, removal, upgrading
 from espalier.management import record as records
 from espalier.management.creation import Creation
@@ -38,10 +38,10 @@ from espalier.management.steps import run
 from espalier.providers.kinds import CATALOG
 from espalier.providers.simulated import SIMULATED
 from espalier.runtime.clock import Clock
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.simulator.controller import Timing
 from espalier.simulator.flux.sources import Fetch
-from espalier.simulator.stores import MemoryStores, Stores
+from espalier.simulator.workload_clusters.stores import MemoryStores, Stores
 from tests.support.environments.managed_clusters import EXAMPLES, NAMESPACE
 from tests.support.environments.managed_environment import RELEASES
 

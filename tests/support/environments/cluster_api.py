@@ -17,37 +17,37 @@ from pathlib import Path
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
 from espalier.cli.local.environment import programs
 from espalier.cli.programs import components
-from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusterapi.network import Network
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
+from espalier.clusterapi.machines.network import Network
 from espalier.clusters.design.names import labels as cluster_labels
 from espalier.clusters.design.provider import Providers, infrastructures
-from espalier.kube.access import Access
 from espalier.kube.client import Client, PatchType
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
-from espalier.kube.wire import Request, Response
+from espalier.kube.connection.access import Access
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request, Response
 from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.realnodes.management import cluster_api, control_plane, processes
 from espalier.releases import Releases
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.simulator import setup as simulator
 from espalier.simulator.capi.certificates import kubeconfig_secret
 from espalier.simulator.controller import Timing
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workloads import Workloads
 from espalier.upgrades.hooks.registration import Extension
 from tests.support.environments.cluster_lives import KUBERNETES
 from tests.support.environments.control_plane import why_no_assets

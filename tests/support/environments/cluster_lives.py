@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.cli.management import components
+from espalier.cli.management.components import components
 from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
 from espalier.management.providers.components import BOOTSTRAP, CONTROL_PLANE
 from tests.support.environments.managed_environment import RELEASES

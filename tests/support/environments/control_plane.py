@@ -18,8 +18,8 @@ import msgspec
 
 from espalier.cli.local.environment import programs
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.realnodes.management import control_plane, processes
 from espalier.runtime.clock import SystemClock
 from tests.support.child_process import ChildFailed

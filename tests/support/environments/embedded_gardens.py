@@ -14,11 +14,11 @@ from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters import Isolation
 from espalier.clusters.design.layers import Layer
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_clusters import AccountedClusters
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment
 from tests.support.environments.prepared_cluster import prepare

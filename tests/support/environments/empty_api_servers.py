@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.management.creation import Creation
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.bootstraps import Quiet

@@ -14,7 +14,8 @@ from tempfile import TemporaryFile
 
 import yaml
 
-from espalier.cli.kit import connection, flags
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
 from espalier.providers.kinds import CATALOG
 from tests.support.environments import fork_server
 

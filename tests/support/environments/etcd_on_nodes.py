@@ -13,7 +13,7 @@ from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.requests import Range
 from espalier.etcd.results import HashResult, KeyValue, Member, Status
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system.state import State
 from tests.support.environments.real_environment import RealEnvironment
 from tests.support.environments.real_node import Host
 

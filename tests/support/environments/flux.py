@@ -13,9 +13,9 @@ from pathlib import Path
 
 import aiohttp
 
-from espalier.api import yaml_trees
 from espalier.api.core import CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.meta import Tree
+from espalier.api.trees import yaml_trees
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import KUSTOMIZE_CONTROLLER, SOURCE_CONTROLLER
 from espalier.gitops.layout import FLUX_NAMESPACE

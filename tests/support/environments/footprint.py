@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
-from espalier.realnodes.nspawn import cgroups
+from espalier.realnodes.nspawn.system import cgroups
 
 FOLDERS = ("/run/systemd/nspawn", "/run/systemd/machines", "/run/netns", "/var/lib/machines")
 # systemd-nspawn makes these with its first container since the machine booted, and keeps them; a container that is

@@ -14,14 +14,14 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.core import NAMESPACE, SERVICE
 from espalier.api.gardener import names
 from espalier.api.resource import Resource
+from espalier.api.trees import json_trees
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import GARDENER
 from espalier.kube.client import Client
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from espalier.realnodes.management.control_plane import ETCD, HOST, answers, stored_authority, write_pair, write_private
 from espalier.realnodes.management.processes import Program
 from espalier.runtime.clock import SystemClock

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from espalier.api import yaml_trees
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, REQUESTED
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.trees import yaml_trees
 from espalier.gitops.components import components
 from espalier.gitops.installation import Installation, install
 from espalier.gitops.layout import (

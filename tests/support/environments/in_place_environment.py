@@ -13,15 +13,15 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, NODE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.environments.recording import Kept
 from tests.support.environments.upgraders import Upgraders

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from espalier.api.core import DEPLOYMENT
-from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE
+from espalier.api.eksa.vocabulary.upgrade_keys import CORDONED_BY_UPGRADE
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import KubeError
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request
 from tests.support.environments.real_environment import RealEnvironment, Tree
 from tests.support.servers.kubectl import Kubectl
 from tests.support.servers.no_retry import NO_RETRY

@@ -10,23 +10,23 @@ from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.upgrade_keys import (
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.upgrade_keys import (
     CORDONED_BY_UPGRADE,
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
     UPGRADER_LABEL,
 )
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.apiserver.storage.store import Change, Store
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.upgrades.health import CONTROL_PLANE
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.upgrades.observed.health import CONTROL_PLANE
 from tests.support.environments.in_place_environment import NEW, ready_cluster
 from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
 from tests.support.environments.recording import Kept, Recording

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from tests.support.gardens.gardens import World
 
 AGAIN = 3.0

@@ -12,8 +12,8 @@ from typing import Any
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import names
@@ -25,11 +25,11 @@ from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.snapshot import Snapshot
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
-from espalier.runtime.snapshot import Snapshot
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.environments.shared_caches import shared
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -14,8 +14,8 @@ from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.apiserver.access.rbac import Rbac
@@ -34,26 +34,26 @@ from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Providers, infrastructures
 from espalier.clusters.observe.settling import SETTLE_TIME
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.rbac import trees
-from espalier.kube.wire import ADMIN, Transport, User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import ADMIN, Transport, User
 from espalier.providers.kinds import KINDS, LOCAL_DATACENTER
 from espalier.providers.simulated import SIMULATED
 from espalier.releases import Releases, Uninstalled
-from espalier.runtime import workload_account
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.runtime.clock import Clock, LoopClock
 from espalier.runtime.component import Component, assemble
-from espalier.runtime.controller import RESYNC
+from espalier.runtime.controllers.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
+from espalier.runtime.workload_clusters import workload_account
 from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.pods.process_runtime import ProcessRuntime
-from espalier.simulator.stores import MemoryStores, Stores
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.pods.runtimes.process_runtime import ProcessRuntime
+from espalier.simulator.workload_clusters.stores import MemoryStores, Stores
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.environments.control_plane import READING_VERBS
 from tests.support.environments.managed_clusters import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.environments.managing import led_by

@@ -18,25 +18,25 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
-from espalier.api.eksa.group import MANAGER as LEADER
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGER as LEADER
 from espalier.api.resource import Key
 from espalier.cli.install import manifests
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.local import lock
 from espalier.cli.local.images.upgrader_images import UpgraderImages
 from espalier.clusters import rbac
 from espalier.clusters.design.provider import infrastructures
 from espalier.clusters.observe import references
 from espalier.kube.client import Client, PatchType
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
@@ -44,9 +44,9 @@ from espalier.runtime.options import Options
 from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.pods.process_runtime import ProcessRuntime
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.pods.runtimes.process_runtime import ProcessRuntime
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.environment import PROGRAM, LocalEnvironment, local_environment

@@ -6,13 +6,13 @@ import asyncio
 from collections import Counter
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from tests.support.environments.control_plane import READING_VERBS
 from tests.support.environments.managed_clusters import manifests
 from tests.support.environments.managed_environment import ManagedEnvironment

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from espalier.api.capi import cluster as capi
-from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment
 from tests.support.servers.faults import Interceptor
 

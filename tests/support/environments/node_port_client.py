@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import aiohttp
 
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system.state import State
 from tests.support.environments import workload_use as use
 from tests.support.environments.real_environment import RealEnvironment
 

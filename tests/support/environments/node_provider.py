@@ -15,28 +15,28 @@ from espalier.api import eksa
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import Store
 from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import LOCAL
 from espalier.realnodes.nspawn import container
-from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.bases import NodeBase, NodeBases
-from espalier.realnodes.nspawn.commands import run
 from espalier.realnodes.nspawn.host import NodeHost
 from espalier.realnodes.nspawn.owners import ENVIRONMENT
 from espalier.realnodes.nspawn.setup import component
-from espalier.realnodes.nspawn.state import NodeRecord, State
+from espalier.realnodes.nspawn.system.addresses import AddressRange
+from espalier.realnodes.nspawn.system.commands import run
+from espalier.realnodes.nspawn.system.state import NodeRecord, State
 from espalier.releases import Releases
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager

@@ -12,12 +12,12 @@ from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import Change, MemoryStore
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.management.adoption.apply import Adopter
 from espalier.management.adoption.undo import Undoing
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_clusters import AccountedClusters
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
 from tests.support.environments.manager_upgrades import is_content

@@ -20,23 +20,23 @@ from espalier.clusters import Isolation
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Providers, infrastructures
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import NotFound
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import KINDS
 from espalier.providers.simulated import SIMULATED
 from espalier.releases import Releases
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import NAMESPACE, AccountedClusters, Write
 from tests.support.environments.managing import led_by, register_webhooks

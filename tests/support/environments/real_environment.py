@@ -17,11 +17,11 @@ from typing import Any
 
 from espalier.assets import MissingAssets, find_base
 from espalier.assets.cache import assets_folder
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.local import lock
 from espalier.cli.local.environment.programs import find_cluster_api, find_control_plane
-from espalier.realnodes.nspawn.limits import allowed_watchers
-from espalier.realnodes.nspawn.network import BRIDGES
+from espalier.realnodes.nspawn.system.limits import allowed_watchers
+from espalier.realnodes.nspawn.system.network import BRIDGES
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.footprint import Footprint
 from tests.support.environments.node_versions import release_flags

@@ -10,10 +10,11 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from espalier.realnodes.nspawn import container, processes
+from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.container import Running
-from espalier.realnodes.nspawn.processes import Process
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system import processes
+from espalier.realnodes.nspawn.system.processes import Process
+from espalier.realnodes.nspawn.system.state import State
 from tests.support.environments.real_environment import RealEnvironment
 
 BIN, PLUGINS = "/usr/local/bin", "/opt/cni/bin"

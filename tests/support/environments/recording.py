@@ -8,7 +8,7 @@ from functools import partial
 
 from espalier.apiserver.storage.store import Change, MemoryStore, Store
 from espalier.runtime.clock import Clock
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.upgraders import GARDEN
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.resource import Resource
-from espalier.clusterapi import infrastructure
-from espalier.runtime.cache import Cache, Caches
+from espalier.clusterapi.infrastructures import infrastructure
+from espalier.runtime.caches.cache import Cache, Caches
 
 
 def shared(caches: Caches, resource: Resource) -> Cache:

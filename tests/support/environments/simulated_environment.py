@@ -12,29 +12,29 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore, Store
-from espalier.clusterapi import rollouts
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL
-from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
+from espalier.clusterapi.machines import rollouts
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.kube.wire import Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Transport
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import LOCAL
 from espalier.releases import Releases
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
-from espalier.simulator.stores import MemoryStores, Stores
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.stores import MemoryStores, Stores
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.environments.managing import led_by
 from tests.support.environments.pod_network import pod_network
 from tests.support.environments.prepared_cluster import prepare

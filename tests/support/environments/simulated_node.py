@@ -20,7 +20,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import ADMIN, Request
+from espalier.kube.transports.wire import ADMIN, Request
 from espalier.runtime.virtual import VirtualLoop
 from espalier.simulator.hosts import folder, static_pods
 from espalier.simulator.hosts.programs import FAULTS, MERGE, Host

@@ -16,17 +16,17 @@ from typing import Any
 from espalier.api.core import NODE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.network import Network
-from espalier.kube.pki import Authority
-from espalier.kube.wire import ADMIN, Request
+from espalier.clusterapi.machines.network import Network
+from espalier.kube.connection.pki import Authority
+from espalier.kube.transports.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.pods.process_runtime import ProcessRuntime
-from espalier.simulator.pods.program import Programs
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.pods.runtimes.process_runtime import ProcessRuntime
+from espalier.simulator.pods.runtimes.program import Programs
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
-from espalier.simulator.workloads import Workloads
 
 CLUSTER = Key("eksa-system", "garden")
 AUTHORITY = Authority.create("kubernetes", now=datetime.now(UTC))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters import Isolation
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import CALM, managed_environment
 from tests.support.environments.many_clusters import all_ready
 from tests.support.histories.isolation_stories import apply, machines

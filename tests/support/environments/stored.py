@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import MemoryStore, Store
-from espalier.simulator.stores import FolderStores, MemoryStores
+from espalier.simulator.workload_clusters.stores import FolderStores, MemoryStores
 from tests.support.environments.recording import copied
 
 ARCHIVES = sorted((Path(__file__).parents[2] / "stored").glob("*.tar.xz"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.apiserver.storage.store import MemoryStore, Store
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 
 
 def copied(store: Store) -> MemoryStore:

@@ -11,7 +11,7 @@ from functools import cache
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
 from tests.support.environments.stores import CopiedStores, copied
 from tests.support.histories.isolation_stories import machines

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.clusters.moves.move_judge import ClusterJudge
 from espalier.clusterapi import names
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.kube.client import Client

@@ -18,16 +18,16 @@ from typing import Any
 import yaml
 
 from espalier.api.core import CONFIG_MAP, NODE, POD, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import CORDONED_BY_UPGRADE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.simulator.hosts.static_pods import StaticPod, rendered
-from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")
 FIRST = "first-control-plane"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from espalier.etcdbackup.agent.serving import ServerFiles
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 
 
 def certificates(folder: Path) -> tuple[ServerFiles, Path]:

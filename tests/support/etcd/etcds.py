@@ -14,10 +14,10 @@ from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD, ETCD_BEFORE
 from espalier.etcd.client import Client, connect
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.etcd.core import DEFAULT_QUOTA
 from espalier.simulator.etcd.member import PROGRESS_INTERVAL, Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.server import serving
+from espalier.simulator.etcd.state.core import DEFAULT_QUOTA
 from espalier.simulator.etcd.storage import MemoryStorage, SqliteStorage, Storage
 from tests.support.etcd.real_etcd import built, real_etcd
 

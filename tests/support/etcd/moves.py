@@ -17,14 +17,14 @@ from typing import TypeVar
 
 from espalier.api.etcd.calls import InitiateCopyOperation
 from espalier.api.etcd.timing import Timing
-from espalier.etcd.backend import Record, State
 from espalier.etcd.client import Client
+from espalier.etcd.database.backend import Record, State
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.election import agent, copier
 from espalier.etcdbackup.running.agent import AgentRun
 from espalier.etcdbackup.running.copier import CopierRun, CopyParts
-from espalier.etcdbackup.running.memory import MemoryData
+from espalier.etcdbackup.running.data.memory import MemoryData
 from espalier.etcdbackup.running.parts import NotStarted, Parts
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule

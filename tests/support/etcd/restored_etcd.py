@@ -7,8 +7,8 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from espalier.etcd.backend import Record, State, write_backend
 from espalier.etcd.client import Client
+from espalier.etcd.database.backend import Record, State, write_backend
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcdbackup.restore.members import Membership, membership

@@ -11,9 +11,9 @@ from typing import TypeVar
 import msgspec
 
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, NAMESPACE, SECRET, SERVICE
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.cli.local.environment.seed_programs.agent import Agents, StoreConfig
 from espalier.cli.local.environment.seed_programs.assembly import (

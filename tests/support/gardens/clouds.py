@@ -13,7 +13,7 @@ from espalier.api.cloud import AnyCall, CloudError, CloudRequest, Refusal
 from espalier.api.core import SECRET, Secret
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
-from espalier.kube.wire import Transport
+from espalier.kube.transports.wire import Transport
 from espalier.runtime.component import Component
 from espalier.runtime.manager import Manager
 from espalier.runtime.virtual import Simulation

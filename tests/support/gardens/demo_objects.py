@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from espalier.api import core
 from espalier.api.gardener import GARDEN_KINDS, names
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import MigrationScenario, quick_settings
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import MigrationScenario, quick_settings
 from espalier.runtime import virtual
 
 EPOCH = datetime(2026, 11, 29, tzinfo=UTC)

@@ -10,21 +10,21 @@ from datetime import timedelta
 from typing import Any
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.leases import micro_time
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.leases import micro_time
+from espalier.api.gardener.vocabulary import metadata_keys as keys
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Transport
 from espalier.runtime.component import Component, assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.virtual import Simulation

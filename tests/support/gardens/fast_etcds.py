@@ -13,12 +13,12 @@ import msgspec
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status, Writer
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.resource import Key
 from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
 from espalier.simulator.connections import Link
 from tests.support.gardens.fast_objects import Objects
 

@@ -9,18 +9,20 @@ from datetime import datetime
 
 from espalier.api import core
 from espalier.api.conditions import timestamp
-from espalier.api.gardener import leases, metadata_keys, names
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.extension import Extended, Extension
-from espalier.api.gardener.extension_backups import BackupEntry
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener import names
+from espalier.api.gardener.extensions import leases
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.extension import Extended, Extension
+from espalier.api.gardener.extensions.extension_backups import BackupEntry
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import AlreadyExists, KubeError
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
 from espalier.shoots.extension import operation_of
 from tests.support.gardens.fast_objects import Objects
 

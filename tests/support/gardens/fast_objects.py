@@ -10,9 +10,9 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Caches
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Outcome, Wait
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Outcome, Wait
 
 
 class Objects:

@@ -14,20 +14,20 @@ from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.cli.local.environment.gardens import Garden, GardenSeed
+from espalier.cli.local.environment.garden.gardens import Garden, GardenSeed
 from espalier.cli.programs.garden_components import BUCKET_PROVIDERS
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
-from espalier.kube.retry import Retry
-from espalier.kube.wire import ADMIN, Endpoint
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import ADMIN, Endpoint
 from espalier.runtime.clock import Clock
 from espalier.runtime.component import Component
-from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.controllers.outcome import Done, Outcome
 from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.machine_controller import setup as machine_controller
 from espalier.simulator.connections import Link, Reached, ReachingTransport
-from espalier.simulator.pods.life import Life
+from espalier.simulator.pods.runtimes.life import Life
 from tests.support.gardens.fast_etcds import Buckets, FastEtcds, Place, Witness
 from tests.support.gardens.fast_extensions import FastExtension, Infrastructures, Troubles
 from tests.support.gardens.fast_objects import Objects

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import click
 import pytest
 
-from espalier.cli.kit import connection, flags
-from espalier.cli.kit.connection import Connected
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.connection import Connected
 from espalier.cli.kit.failures import explain
 from espalier.cli.main import program
 from espalier.kube.client import Client

@@ -19,34 +19,34 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import names
-from espalier.api.gardener.controller_installation import ControllerInstallation
+from espalier.api.gardener.garden.controller_installation import ControllerInstallation
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
 from espalier.cli.install import garden_manifests
 from espalier.cli.local.demo_garden import ReachedEndpoint
-from espalier.cli.local.environment.garden_objects import PROVIDER
-from espalier.cli.local.environment.gardens import Garden, GardenSeed, SimulatedSeed
-from espalier.cli.local.environment.migration_scenario import TECHNICAL_ID, MigrationScenario, quick_settings
+from espalier.cli.local.environment.garden.garden_objects import PROVIDER
+from espalier.cli.local.environment.garden.gardens import Garden, GardenSeed, SimulatedSeed
+from espalier.cli.local.environment.garden.migration_scenario import TECHNICAL_ID, MigrationScenario, quick_settings
 from espalier.cli.local.environment.seed_processes.assembly import RealControlPlanes
 from espalier.cli.local.environment.seed_processes.buckets import FolderLink
 from espalier.cli.local.environment.seed_processes.kubernetes import ApiServer
 from espalier.cli.local.environment.seed_processes.network import Forwarder, Target, TcpEndpoint
 from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import AlreadyExists, KubeError
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.admission.users import GARDEN_ACCOUNT, SEEDS
 from espalier.shoots.garden.roles import USER
 from espalier.shoots.gardener_api.transport import GardenTransport
 from espalier.simulator.connections import Link, Reached, ReachingTransport
-from espalier.simulator.pods.pod_network import endpoint_of
+from espalier.simulator.pods.runtimes.pod_network import endpoint_of
 from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 from tests.support.environments.gardener import real_garden, start_controllers, why_no_gardener

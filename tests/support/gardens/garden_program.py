@@ -22,8 +22,8 @@ from espalier.cli.backups.etcd_agent_calls import posted, session
 from espalier.cli.programs import garden, gardenlet
 from espalier.etcdbackup.stores.local import LocalStore
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call

@@ -12,15 +12,15 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.gardener import names
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.extension_backups import BackupEntry
-from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.extension_backups import BackupEntry
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
-from espalier.cli.local.environment import garden_objects
-from espalier.cli.local.environment.gardens import Garden
+from espalier.cli.local.environment.garden import garden_objects
+from espalier.cli.local.environment.garden.gardens import Garden
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ServerFailure
 

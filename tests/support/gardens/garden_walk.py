@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OPERATION
-from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.responsibility import migrating
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, OPERATION
+from espalier.api.gardener.vocabulary.operations import OperationState
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from tests.support.gardens.fast_seeds import FastSeed

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 from espalier.api import core
 from espalier.api.cloud import CloudRequest, Create, Delete, ItemKind, ListItems, SetRecord
-from espalier.api.gardener import metadata_keys, names, ownership
-from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener import names, ownership
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.extension_backups import BackupEntry
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.extension_backups import BackupEntry
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.resource import Key
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.shoots.local_provider.cloud import SHOOT_TAG
 from espalier.simulator.cloud.request_log import Entry, RequestLog
 from tests.support.gardens.fast_etcds import place_of

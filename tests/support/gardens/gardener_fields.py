@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from espalier.api.definitions.structural import object_schema
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.structural import object_schema
 
 PREFIX = "#/components/schemas/"
 OF_REFERENCES = ("fieldPath", "resourceVersion", "uid")

@@ -10,11 +10,11 @@ from typing import Any, cast
 import msgspec
 
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object

@@ -10,12 +10,12 @@ from types import MappingProxyType
 
 from espalier.api.etcd.timing import Timing
 from espalier.apiserver.server import Server
-from espalier.cli.local.environment.garden_objects import PROVIDER
-from espalier.cli.local.environment.gardens import Garden, Settings, Wrap, unchanged
+from espalier.cli.local.environment.garden.garden_objects import PROVIDER
+from espalier.cli.local.environment.garden.gardens import Garden, Settings, Wrap, unchanged
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
-from espalier.kube.wire import ADMIN, User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import ADMIN, User
 from espalier.runtime import virtual
 from espalier.shoots.gardenlet.config import GardenletConfig
 from tests.support.gardens.fast_seeds import FastSeed, Shared

@@ -6,15 +6,15 @@ import copy
 from contextlib import suppress
 from typing import Any
 
-from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.controller_registration import ControllerRegistration
-from espalier.api.gardener.differences import Case
-from espalier.api.gardener.extension import Extension
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.extensions.extension import Extension
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.controller_registration import ControllerRegistration
+from espalier.api.gardener.garden.differences import Case
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.meta import Tree
-from espalier.cli.local.environment import garden_objects
-from espalier.cli.local.environment.gardens import RESOURCES
+from espalier.cli.local.environment.garden import garden_objects
+from espalier.cli.local.environment.garden.gardens import RESOURCES
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError
 from tests.support.waiting import eventually

@@ -10,15 +10,15 @@ from contextlib import suppress
 from functools import partial
 
 from espalier.api import core
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.gardener import SEED_KINDS
 from espalier.api.meta import Tree
 from espalier.cli.install import garden_manifests
-from espalier.cli.local.environment.gardens import Garden
+from espalier.cli.local.environment.garden.gardens import Garden
 from espalier.kube.errors import KubeError
 from espalier.kube.rbac import trees
 from espalier.shoots.local_provider import setup as local_provider
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.environments.control_plane import ControlPlane, find_assets
 from tests.support.gardens import manifests
 from tests.support.gardens.garden_processes import ProcessGarden, ProcessSeed

@@ -13,28 +13,29 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from espalier.api import core, json_trees
+from espalier.api import core
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.gardener import SEED_KINDS
 from espalier.api.resource import Key
+from espalier.api.trees import json_trees
 from espalier.apiserver.server import Server
 from espalier.cli.install import garden_manifests
-from espalier.cli.local.environment.gardens import Garden, SimulatedSeed
+from espalier.cli.local.environment.garden.gardens import Garden, SimulatedSeed
 from espalier.cli.local.environment.seed_processes.kubernetes import ApiServer
-from espalier.clusterapi.network import Network
+from espalier.clusterapi.machines.network import Network
 from espalier.kube.client import Client
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.pki import Authority
-from espalier.kube.wire import Request, Response, User
+from espalier.kube.transports.wire import Request, Response, User
 from espalier.realnodes.management.control_plane import stored_authority
 from espalier.runtime.clock import Clock, SystemClock
 from espalier.simulator.connections import Link
-from espalier.simulator.pods.life import Life
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.pods.runtimes.life import Life
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.environments.control_plane import ControlPlane, real_control_plane
 from tests.support.gardens import manifests
 from tests.support.waiting import eventually

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from espalier.api.gardener.control_plane import ControlPlane
-from espalier.api.gardener.dns_record import DNSRecord
-from espalier.api.gardener.extension import Extension
-from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.network import Network
-from espalier.api.gardener.operating_system_config import OperatingSystemConfig
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.gardener.extensions.dns_record import DNSRecord
+from espalier.api.gardener.extensions.extension import Extension
+from espalier.api.gardener.extensions.extension_backups import BackupBucket, BackupEntry
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.extensions.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.resource import Resource
 from tests.support.gardens.clouds import CREDENTIALS, World, state_in
 from tests.support.gardens.extensions import SHOOT, Seed, succeeded

@@ -15,14 +15,14 @@ import pytest
 
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import MACHINE_CONTROLLER_MANAGER
-from espalier.cli.local.environment.gardens import Garden
+from espalier.cli.local.environment.garden.gardens import Garden
 from espalier.cli.local.environment.seed_processes.kubernetes import redirected
 from espalier.cli.local.environment.seed_processes.mounts import Mounts
 from espalier.cli.local.environment.seed_processes.network import status_of
 from espalier.cli.local.environment.seed_processes.process import HOST, run_process
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine, with_flags
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.simulator.pods.in_process import Container
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.simulator.pods.runtimes.in_process import Container
 from tests.support.environments.control_plane import find_assets, why_no_assets
 from tests.support.environments.management import free_port
 from tests.support.gardens.extension_program import ServedCloud

@@ -18,12 +18,13 @@ import yaml
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, POD, SECRET, STATEFUL_SET, Secret
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys, ownership
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener import ownership
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.resource import Key
 from espalier.assets.component import Component
-from espalier.cli.local.environment.gardens import Garden, GardenSeed, SimulatedSeed
-from espalier.cli.local.environment.migration_scenario import (
+from espalier.cli.local.environment.garden.gardens import Garden, GardenSeed, SimulatedSeed
+from espalier.cli.local.environment.garden.migration_scenario import (
     NODES,
     TECHNICAL_ID,
     WEB,
@@ -36,7 +37,7 @@ from espalier.cli.local.environment.seed_processes.kubernetes import ApiServer
 from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.secrets.names import ADMIN_KUBECONFIG
 from tests.support.environments.control_plane import find_assets, why_no_assets

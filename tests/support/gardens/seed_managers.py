@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.kube.errors import AlreadyExists
 from espalier.runtime.clock import Clock
 from espalier.runtime.component import Component, assemble, kinds

@@ -11,7 +11,7 @@ from espalier.api.core import NAMESPACE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.pods.in_process import InProcessPrograms
+from espalier.simulator.pods.runtimes.in_process import InProcessPrograms
 from espalier.simulator.seeds import Seed
 from tests.support.waiting import eventually
 

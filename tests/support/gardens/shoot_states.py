@@ -12,30 +12,31 @@ from typing import Any
 
 from espalier.api import gardener
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.extension import Extension
-from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener import names
+from espalier.api.gardener.extensions.extension import Extension
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import Change, MemoryStore
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Transport
 from espalier.runtime import virtual
-from espalier.runtime.cache import Caches
-from espalier.runtime.controller import Controller
-from espalier.runtime.mapping import own_key
-from espalier.runtime.writer import Writer
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.mapping import own_key
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.garden.roles import Roles
 from espalier.shoots.state.controller import StateObserver, Sync
 from espalier.shoots.state.document import digested

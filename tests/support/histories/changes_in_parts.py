@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from espalier.api.capi.machine import Machine
 from espalier.api.core import EVENT, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import external_etcd

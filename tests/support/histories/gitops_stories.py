@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, NAME_LABEL, NAMESPACE
 from espalier.api.resource import Key
 from espalier.gitops.installation import Installation, NotFollowed

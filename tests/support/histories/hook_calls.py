@@ -10,13 +10,17 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import (
     RUNTIME_EXTENSION,
     UPDATE_IN_PROGRESS,
 )
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.clusterapi.machine_change import CLONED_FROM_NAME, bootstrap_for_comparison, control_plane_bootstrap
+from espalier.clusterapi.changes.machine_change import (
+    CLONED_FROM_NAME,
+    bootstrap_for_comparison,
+    control_plane_bootstrap,
+)
 from espalier.kube.client import PatchType
 from espalier.kube.merge_patch import difference
 from espalier.kube.objects import Object

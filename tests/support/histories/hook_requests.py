@@ -13,7 +13,7 @@ from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusterapi.machine_change import control_plane_bootstrap
+from espalier.clusterapi.changes.machine_change import control_plane_bootstrap
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan
 from espalier.providers.docker.cluster_api import DockerMachineTemplate

@@ -18,8 +18,9 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, NODE, POD
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import (
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import (
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
     NODE_IN_WORK,
@@ -27,7 +28,6 @@ from espalier.api.eksa.upgrade_keys import (
     RETRY_ANNOTATION,
     UPGRADER_LABEL,
 )
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED

@@ -14,14 +14,14 @@ from functools import cache
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, FrontEnd, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_clusters.stores import MemoryStores
 from espalier.upgrades.hooks.registration import Extension
 from tests.support.environments.in_place_environment import EPOCH, NEW, machines, spec
 from tests.support.environments.in_place_watcher import CALM, Watcher

@@ -8,8 +8,8 @@ from typing import Any
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, FrontEnd, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run

@@ -15,16 +15,16 @@ from msgspec.structs import replace
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusters import Isolation
 from espalier.clusters.design import names
-from espalier.clusters.design.gate import CHANGING, OPENED
+from espalier.clusters.design.drift.gate import CHANGING, OPENED
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.layers.pieces import changed
 from espalier.clusters.design.rendered import Rendered

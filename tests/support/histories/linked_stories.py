@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, SECRET
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.design import names
-from espalier.clusters.design.gate import OPENED
+from espalier.clusters.design.drift.gate import OPENED
 from espalier.kube.client import Client, PatchType
 from tests.support.environments.managed_clusters import GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.histories.isolation_stories import ANNOTATION, STATUS, Backup, Story, machines, made_for, mark

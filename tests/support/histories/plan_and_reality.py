@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from espalier.api import paths, redaction
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
+from espalier.api.text import paths, redaction
 from espalier.clusters.effects.diff import ObjectChange
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
 from tests.support.environments.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.histories.recorded_history import Happened, Leaves, compared
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SECRET, Secret
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from tests.support.environments.managed_environment import ManagedEnvironment
 
 CONTROL_PLANE = "cluster.x-k8s.io/control-plane"

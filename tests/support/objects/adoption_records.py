@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import adoption
-from espalier.clusters.design.adoption import Adoption, claim
+from espalier.clusters.design.cluster_objects import adoption
+from espalier.clusters.design.cluster_objects.adoption import Adoption, claim
 
 KIND = capi.Cluster.resource
 _UID = "made-by-eks-anywhere"

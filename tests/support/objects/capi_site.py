@@ -13,14 +13,14 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.cli.clusters import rollouts
-from espalier.cli.clusters.rollouts import Target
+from espalier.cli.clusters.rollouts import rollouts
+from espalier.cli.clusters.rollouts.rollouts import Target
 from espalier.cli.kit.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object

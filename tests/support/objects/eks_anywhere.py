@@ -16,8 +16,8 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.storage.store import MemoryStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.runtime.admission import AdmissionResponse
+from espalier.runtime.servers.admission import AdmissionResponse
 from tests.support.objects.observed_clusters import laptop
 from tests.support.servers.admission_reviews import SPEC, edited, garden
 

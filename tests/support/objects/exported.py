@@ -6,7 +6,7 @@ import copy
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment

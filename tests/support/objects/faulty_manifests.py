@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from espalier.api import paths
+from espalier.api.text import paths
 from tests.support.servers.admission_reviews import edited
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

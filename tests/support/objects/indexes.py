@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from espalier.kube.objects import Object
-from espalier.runtime.mapping import Index
+from espalier.runtime.caches.mapping import Index
 
 
 @cache

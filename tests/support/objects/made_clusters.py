@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from espalier.api.capi.machine import MachineSet
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.design import cni

@@ -15,12 +15,12 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.machine_objects import MachineObjects
+from espalier.clusterapi.machines.machine_objects import MachineObjects
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.design.render.layered import rendered
@@ -30,11 +30,11 @@ from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.validity import problem
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, encode_json, to_bytes
-from espalier.kube.wire import Request, Response, Stream
+from espalier.kube.transports.wire import Request, Response, Stream
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RELEASES = Releases.load()

@@ -16,13 +16,13 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.upgrades import health
-from espalier.upgrades.cluster_view import MachineView
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
 from espalier.upgrades.node import pod
 from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
-from espalier.upgrades.views import Node, Pod
+from espalier.upgrades.observed import health
+from espalier.upgrades.observed.cluster_view import MachineView
+from espalier.upgrades.observed.views import Node, Pod
 
 OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
 

@@ -18,19 +18,19 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
-from espalier.api.eksa import events
-from espalier.api.eksa.group import GROUP
-from espalier.api.gardener import events as gardener_events
+from espalier.api.eksa.vocabulary import events
+from espalier.api.eksa.vocabulary.group import GROUP
+from espalier.api.gardener.vocabulary import events as gardener_events
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import Change
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.local.lock import Holder
 from espalier.kube.metrics import RequestMetrics
-from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord, State
+from espalier.realnodes.nspawn.system.state import EndpointRecord, NetworkRecord, NodeRecord, State
 from espalier.runtime.metrics import Metrics
-from espalier.simulator.stores import FolderStores
+from espalier.simulator.workload_clusters.stores import FolderStores
 from espalier.upgrades.node.containers import POD_CREATED, STEPS
 
 SOURCE = Path(__file__).parents[3] / "src" / "espalier"

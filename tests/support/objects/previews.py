@@ -11,7 +11,7 @@ from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.preview.previews import Previews
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, RELEASES, as_object, example, laptop
 
 

@@ -11,18 +11,18 @@ from typing import TypeVar
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.context import ClusterContext, ClusterTools
+from espalier.clusters.design.drift.rate_limit import RateLimits
 from espalier.clusters.design.provider import Providers
-from espalier.clusters.design.rate_limit import RateLimits
 from espalier.clusters.observe.settling import Settling
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Stream
+from espalier.kube.transports.wire import Request, Response, Stream
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.events import Recorder
-from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import RemoteTasks
-from espalier.runtime.sources import Expiry
+from espalier.runtime.controllers.events import Recorder
+from espalier.runtime.controllers.sources import Expiry
+from espalier.runtime.workload_clusters.remote import RemoteClients
+from espalier.runtime.workload_clusters.remote_tasks import RemoteTasks
 from tests.support.objects.observed_clusters import GARDEN, applied, observer
 
 T = TypeVar("T")

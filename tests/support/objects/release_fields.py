@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from tests.support.objects.observed_clusters import RELEASES

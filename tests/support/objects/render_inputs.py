@@ -10,7 +10,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import RenderInput

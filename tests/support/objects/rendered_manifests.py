@@ -9,7 +9,7 @@ import yaml
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.addons import SECRET_TYPE
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.clusters.design.rendered import Rendered
 from espalier.kube.objects import to_bytes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
 from tests.support.objects.observed_clusters import NOW, RELEASES, as_object, observer
 from tests.support.servers.admission_reviews import SPEC
 

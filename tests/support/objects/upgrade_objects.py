@@ -8,7 +8,7 @@ from typing import Any
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.runtime.admission import Handler
+from espalier.runtime.servers.admission import Handler
 from espalier.upgrades import admission
 
 DATA = base64.b64encode(b"{}").decode()

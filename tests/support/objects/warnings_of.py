@@ -14,7 +14,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 
 
 class Alarms:

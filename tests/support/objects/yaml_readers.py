@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from espalier.api import yaml_trees
+from espalier.api.trees import yaml_trees
 
 
 class _Core(yaml.CSafeLoader):

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.definitions.structural import schema_of
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.api.structural import schema_of
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import CAPV
-from espalier.clusters.design.shared_parts import with_shared_parts
+from espalier.clusters.design.cluster_objects.shared_parts import with_shared_parts
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS
 from espalier.providers.vsphere import cluster_api as vsphere_kinds
 from espalier.providers.vsphere import environment
@@ -33,7 +33,7 @@ from espalier.providers.vsphere.provider import vsphere
 from espalier.providers.vsphere.render import REGION, ZONE
 from espalier.realnodes.management import cluster_api
 from espalier.simulator import bootstrap_data
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.environments.cluster_api import Making, RealClusterApi, real_cluster_api, why_no_cluster_api
 from tests.support.environments.managed_clusters import NAMESPACE
 from tests.support.histories.machine_stories import KUBERNETES

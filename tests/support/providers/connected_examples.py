@@ -6,7 +6,7 @@ from typing import Any
 
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.meta import Tree
-from espalier.clusters.design import credentials
+from espalier.clusters.design.secrets import credentials
 from tests.support.objects.observed_clusters import NAMESPACE
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.clusters.design import credentials
+from espalier.clusters.design.secrets import credentials
 from espalier.kube.client import Client
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS

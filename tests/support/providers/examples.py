@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.manifests import read_manifests
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.clusters.design.credentials import NAMESPACES, SERVERS
+from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from tests.support.objects.observed_clusters import EXAMPLES
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusters.design.provider import Components, Provider, Providers, Renderer, RenderInput
 from espalier.providers.docker.provider import DOCKER

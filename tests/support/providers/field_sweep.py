@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, Handler
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest, Handler
 from tests.support.objects.observed_clusters import as_object
 from tests.support.servers.embedded_server import client_of, new_server
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.providers.kinds import hardware_manifest

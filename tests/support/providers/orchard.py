@@ -18,15 +18,15 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, ConfigMap, Secret
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.fields import Ref
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.kinds import KubeObject, kind
 from espalier.api.meta import ObjectMeta, Observed, Part, Tree
 from espalier.api.resource import Key, Resource
-from espalier.api.violations import Violation
-from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusterapi.infrastructure_kinds import MachineTemplate, declares
+from espalier.api.text.violations import Violation
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures.infrastructure_kinds import MachineTemplate, declares
 from espalier.clusters.design.provider import (
     Components,
     Dependency,
@@ -47,8 +47,8 @@ from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 from espalier.providers.simulated import SIMULATED
 from espalier.runtime.component import Host
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
 
 """Label of a CRD: its kind keeps the earlier contract of Cluster API, as those of most real providers do."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design.names import GATE_KEY

@@ -11,7 +11,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.design.rendered import Rendered
 from espalier.clusters.observe.scope import Scope
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, observer, rendered_of
 from tests.support.objects.rendered_manifests import FORK
 from tests.support.providers import examples

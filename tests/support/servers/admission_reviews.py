@@ -6,11 +6,11 @@ import copy
 from datetime import datetime
 from typing import Any
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse, Operation
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, example, observer
 
 SPEC = "spec."

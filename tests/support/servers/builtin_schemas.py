@@ -19,9 +19,9 @@ import msgspec
 from espalier.apiserver.builtin import builtin
 from espalier.assets.recipes import ROW
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request
 from tests.support.environments.control_plane import find_assets, real_control_plane, why_no_assets
 
 FOLDER = Path(builtin.__file__).parents[1] / "data"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from tests.support.servers.faults import Interceptor
 
 

@@ -11,9 +11,9 @@ from espalier.apiserver.access.webhooks import CallWebhook
 from espalier.apiserver.server import DEFAULT_VERSION, Server
 from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
-from espalier.kube.wire import ADMIN, Request, Response, User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import ADMIN, Request, Response, User
 
 THING = Resource("example.com", "v1", "things", "Thing")
 

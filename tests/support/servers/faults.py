@@ -15,9 +15,9 @@ import msgspec
 
 from espalier.kube.errors import ApiError, Unreachable
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.runtime import workload_account
-from espalier.simulator.transport import WorkloadTransport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
+from espalier.runtime.workload_clusters import workload_account
+from espalier.simulator.workload_clusters.transport import WorkloadTransport
 from tests.support.environments.managed_environment import MANAGER_AGENT
 
 

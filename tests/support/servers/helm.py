@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import HELM

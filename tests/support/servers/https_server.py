@@ -11,8 +11,8 @@ from functools import cache
 
 from aiohttp import web
 
-from espalier.kube.access import Access
-from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.connection.access import Access
+from espalier.kube.connection.pki import Authority, KeyPair
 from tests.support.servers.web_server import tls, web_server
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from tests.support.objects import kstatus
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from espalier.apiserver.requests.requests import Attributes
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from tests.support.servers.audit import Grant
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from espalier.kube.retry import Retry
+from espalier.kube.transports.retry import Retry
 
 NO_RETRY = Retry(attempts=1)

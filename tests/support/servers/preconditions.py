@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.clusters.act import kubeconfig_copies
-from espalier.kube.wire import Request, Response, Transport
+from espalier.clusters.act.secrets import kubeconfig_copies
+from espalier.kube.transports.wire import Request, Response, Transport
 
 WITHOUT = ("events", "leases", "extensionconfigs")
 """Events are about what was, Leases are for whoever comes, and the ExtensionConfig of our name is the manager's."""

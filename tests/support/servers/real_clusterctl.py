@@ -13,7 +13,7 @@ from pathlib import Path
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import CLUSTERCTL
 from espalier.kube.client import Client, PatchType

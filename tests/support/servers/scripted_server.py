@@ -9,9 +9,9 @@ import msgspec
 
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Endpoint, Request, Response, Stream, User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Endpoint, Request, Response, Stream, User
 
 AT_ONCE = Retry(attempts=3, first=0.0)
 

@@ -18,9 +18,9 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Expired, Invalid, NotFound, Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Stream, User
-from espalier.runtime import selectors
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Stream, User
+from espalier.runtime.caches import selectors
 from tests.support.servers.no_retry import NO_RETRY
 
 Tree = dict[str, Any]

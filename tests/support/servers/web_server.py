@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from espalier.runtime.serving import end
+from espalier.runtime.servers.serving import end
 
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

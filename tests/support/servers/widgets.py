@@ -16,8 +16,8 @@ from espalier.kube.errors import (
     ApiError,
 )
 from espalier.kube.objects import Object
+from espalier.kube.transports.wire import Request
 from espalier.kube.watching import WatchEvent
-from espalier.kube.wire import Request
 from tests.support.environments.control_plane import PATIENCE
 from tests.support.waiting import eventually
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from espalier.api import capi, eksa
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
+from espalier.api.definitions.structural import Schema, schema_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
-from espalier.api.structural import Schema, schema_of
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 
 KINDS = (*EKSA_KINDS, *CLUSTER_API_KINDS)

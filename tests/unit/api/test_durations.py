@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.durations import seconds
+from espalier.api.text.durations import seconds
 
 
 @pytest.mark.parametrize(

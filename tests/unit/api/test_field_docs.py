@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api import eksa
-from espalier.api.field_docs import page, write
+from espalier.api.definitions.field_docs import page, write
 from espalier.api.kinds import KubeObject
 from espalier.cli.pages import KINDS
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from espalier.api import paths
+from espalier.api.text import paths
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]*", fullmatch=True)
 keys = st.from_regex(r"[a-z0-9]+(\.[a-z0-9]+)+(/[a-z-]+)?", fullmatch=True).filter(lambda key: not key.isdecimal())

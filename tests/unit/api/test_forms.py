@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from espalier.api.eksa import fields, forms
-from espalier.api.eksa.forms import Form
+from espalier.api.eksa.parts import fields, forms
+from espalier.api.eksa.parts.forms import Form
 from espalier.api.kinds import Rule
 from espalier.api.meta import Part
 from espalier.clusters.observe.rules import content

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.json_trees import MOST_LEVELS, TooDeep, decode, decoder, require_flat
+from espalier.api.trees.json_trees import MOST_LEVELS, TooDeep, decode, decoder, require_flat
 
 values = st.recursive(
     st.none() | st.text() | st.sampled_from(['"[{', "\\", '\\"', "]}", "é"]),

@@ -8,7 +8,7 @@ from espalier.api.capi.kubeadm import BootstrapTokenDiscovery, Discovery
 from espalier.api.capi.machine import MachineStatus
 from espalier.api.core import NODE, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster, ClusterStatus
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 from espalier.providers.docker.kinds import DockerDatacenterConfig

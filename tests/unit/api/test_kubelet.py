@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from espalier.api.eksa.kubelet import SCHEMA
+from espalier.api.eksa.parts.kubelet import SCHEMA
 
 
 @pytest.mark.parametrize("field", ["topologyManagerPolicyOptions", "defaultPodSysctls"])

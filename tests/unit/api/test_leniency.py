@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from espalier.api import leniency
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests import leniency
+from espalier.api.manifests.manifests import read_manifests
+from espalier.api.manifests.schema import violations
 from espalier.api.meta import Tree
-from espalier.api.schema import violations
 
 HEAD = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata:\n  name: garden\n"
 

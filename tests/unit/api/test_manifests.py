@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.manifests import Document, check, read_manifests
-from espalier.api.violations import ManifestError
+from espalier.api.manifests.manifests import Document, check, read_manifests
+from espalier.api.text.violations import ManifestError
 from espalier.providers.kinds import CATALOG
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

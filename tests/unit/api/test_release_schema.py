@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.manifests.schema import violations
 from espalier.api.meta import Tree
-from espalier.api.schema import violations
 from espalier.releases import image_at, images
 
 

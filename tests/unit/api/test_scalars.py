@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.scalars import Scalar, resolve
+from espalier.api.trees.scalars import Scalar, resolve
 
 MEANINGS: dict[str, Scalar] = {
     "y": True,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.schema import LOST_DIGITS, MOST_TOLD, violations
+from espalier.api.manifests.schema import LOST_DIGITS, MOST_TOLD, violations
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 GROUP = {"name": "md-0", "count": 2}

@@ -7,9 +7,9 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api import redaction
-from espalier.api.printable import printable, quoted
-from espalier.api.violations import Violation
+from espalier.api.text import redaction
+from espalier.api.text.printable import printable, quoted
+from espalier.api.text.violations import Violation
 
 MILLION = "x" * 1_000_000
 TEXTS = st.text(alphabet=[*string.printable, "\x1b", "\x9b", "\u202e", "…", "é"], max_size=600)

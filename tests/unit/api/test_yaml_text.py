@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from espalier.api import yaml_text
+from espalier.api.trees import yaml_text
 from tests.support.objects.yaml_readers import READERS
 
 AMBIGUOUS = [

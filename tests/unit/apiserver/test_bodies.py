@@ -15,7 +15,7 @@ from espalier.api import core
 from espalier.apiserver.builtin.pod_status import qos_class
 from espalier.apiserver.server import Server
 from espalier.apiserver.wire import content
-from espalier.kube.wire import ADMIN, Request, Response
+from espalier.kube.transports.wire import ADMIN, Request, Response
 
 HEADERS = {"content-type": "application/json", "user-agent": "client/1"}
 POD: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}

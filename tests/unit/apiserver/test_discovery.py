@@ -10,7 +10,7 @@ import pytest
 from espalier.api.resource import Resource
 from espalier.apiserver.documents.discovery import Discovery, aggregated_version, version_rank
 from espalier.apiserver.schema.registry import Registry, ServedKind
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.wire import Request, Response
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 Tree = dict[str, Any]

@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
-from espalier.api.crd import crd_of
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.encryption import CannotDecrypt, Encryption, EncryptionError
 from espalier.apiserver.storage.sqlite import SqliteStore, Unusable
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 
 CA_KEY = b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\n"
 ENCODED = base64.b64encode(CA_KEY)

@@ -17,9 +17,9 @@ import pytest
 
 from espalier.apiserver import http
 from espalier.apiserver.http import MAX_BODY, AddressTaken, HttpShell
-from espalier.kube import serving
-from espalier.kube.pki import Authority, KeyPair
-from espalier.kube.wire import Request, Response, Stream, User
+from espalier.kube.connection.pki import Authority, KeyPair
+from espalier.kube.transports import serving
+from espalier.kube.transports.wire import Request, Response, Stream, User
 
 NOW = datetime.now(UTC)
 AUTHORITY = Authority.create("test", now=NOW, rng=random.Random(1))

@@ -11,7 +11,7 @@ from espalier.api.resource import Resource
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.documents.openapi import OpenApi
 from espalier.apiserver.schema.registry import Registry, ServedKind
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.wire import Request, Response
 
 Tree = dict[str, Any]
 SCHEMA: Tree = {

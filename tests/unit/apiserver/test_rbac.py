@@ -18,8 +18,8 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import BadRequest, Forbidden, NotFound
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import User
 
 ROBOT = User(
     "system:serviceaccount:tools:robot",

@@ -17,13 +17,13 @@ from espalier.api.core import (
     NAMESPACE,
     POD,
 )
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, Forbidden, NotFound, ServerFailure
-from espalier.kube.wire import Request, User
+from espalier.kube.transports.wire import Request, User
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.runtime.virtual import Simulation, run
 from tests.support.servers.embedded_server import THING, body, client_of, condition, definition, new_server

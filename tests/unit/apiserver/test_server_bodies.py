@@ -13,7 +13,7 @@ from espalier.api.core import (
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import BadRequest, Invalid
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from tests.support.servers.embedded_server import THING, definition, raw
 
 MAPS = "/api/v1/namespaces/default/configmaps"

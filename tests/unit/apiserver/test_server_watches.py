@@ -19,7 +19,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import HISTORY, Change, MemoryStore, Store
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Expired
-from espalier.kube.wire import ADMIN, Request
+from espalier.kube.transports.wire import ADMIN, Request
 from espalier.runtime.virtual import Simulation, run
 from tests.support.servers.embedded_server import body, client_of, new_server
 

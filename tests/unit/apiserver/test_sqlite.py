@@ -19,8 +19,8 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.sqlite import SqliteStore, UnknownFormat, Unusable
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Expired, NotFound, ServerFailure
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
 from tests.support.sampling import sampled
 
 WRITER = """
@@ -31,7 +31,7 @@ from espalier.api.core import CONFIG_MAP
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 
 async def write(client, lane):
     for index in range(100_000):

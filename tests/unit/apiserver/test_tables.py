@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api import core
-from espalier.api.json_path import compiled
 from espalier.api.kinds import Column
 from espalier.api.resource import Resource
+from espalier.api.trees.json_path import compiled
 from espalier.apiserver.builtin.tables import MetadataForm, TableForm, form_of
 from espalier.apiserver.wire.durations import age, human_duration
 from espalier.kube.errors import BadRequest

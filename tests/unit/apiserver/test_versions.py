@@ -10,7 +10,7 @@ import pytest
 from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.server import Server
-from espalier.kube.wire import ADMIN, Request
+from espalier.kube.transports.wire import ADMIN, Request
 from tests.support.servers.embedded_server import new_server
 
 REVISION = "io.k8s.api.apps.v1.ControllerRevision"

@@ -18,9 +18,9 @@ from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.access.webhooks import Admitted, CallFailed, Calls, WebhookCall, mutate, validate
 from espalier.apiserver.builtin.webhook_rules import Admission, Webhook, problems_of, webhooks_of
 from espalier.apiserver.http import Connections, tls_context
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import ApiError, BadRequest, Forbidden, Invalid, ServerFailure
-from espalier.kube.pki import Authority
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 CLUSTERS = Resource("anywhere.eks.amazonaws.com", "v1alpha1", "clusters", "Cluster")
 CLUSTERS_V2 = CLUSTERS._replace(version="v2")

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from espalier.api.eksa.network import OCINamespace, RegistryMirrorConfiguration
+from espalier.api.eksa.parts.network import OCINamespace, RegistryMirrorConfiguration
 from espalier.cli.clusters import images as commands
 from espalier.cli.clusters.airgap import copying, wanted
 from espalier.cli.clusters.airgap.copying import Copied
@@ -31,7 +31,7 @@ from espalier.cli.clusters.airgap.registries import (
 )
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.releases import Releases, UnknownKubernetesVersion
 from tests.support.environments.environment import CommandResult, LocalEnvironment
 from tests.support.servers.oci_registry import INDEX, MANIFEST, OciRegistry, digest_of

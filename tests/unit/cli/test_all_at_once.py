@@ -13,11 +13,11 @@ import yaml
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from espalier.api import paths
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.api.violations import ManifestError
-from espalier.cli.clusters import documents
+from espalier.api.text import paths
+from espalier.api.text.violations import ManifestError
+from espalier.cli.clusters.manifests import documents
 from espalier.cli.main import program
 from tests.support.objects.faulty_manifests import EXAMPLES, OBJECTS, Error, Fault, check, faults, manifest
 from tests.support.objects.refused_clusters import WRONG

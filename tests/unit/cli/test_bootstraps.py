@@ -11,13 +11,13 @@ import pytest
 
 from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import real
 from espalier.cli.management.bootstraps import GivenBootstrap
-from espalier.cli.management.components import Components
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
+from espalier.cli.management.components.components import Components
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.realnodes.management import deployments
 
 KEY = Key("default", "oak")

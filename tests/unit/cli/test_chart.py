@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.cli.install import chart, chart_values, commands, manifests
 from espalier.cli.install.templates import Template

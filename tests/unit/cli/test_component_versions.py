@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from espalier.api.eksa.infrastructure import CloudStackBundle
-from espalier.cli.kit.layout import Layout
+from espalier.api.eksa.releases.infrastructure import CloudStackBundle
+from espalier.cli.kit.printing.layout import Layout
 from espalier.cli.management.commands import components_of
-from espalier.cli.management.component_versions import Versions, compared
+from espalier.cli.management.components.component_versions import Versions, compared
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 

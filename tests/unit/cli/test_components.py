@@ -9,11 +9,11 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli.programs import components
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.admission import AdmissionWebhook
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import Component, assemble, kinds
 from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.admission import AdmissionWebhook
+from espalier.runtime.servers.webhooks import Webhooks
 from tests.support.servers.small_server import SmallServer, client_of
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli.kit import connection, flags
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import NotReachable
-from espalier.cli.kit.home import Home
 from espalier.kube.errors import Unreachable
 
 KUBECONFIG = """apiVersion: v1

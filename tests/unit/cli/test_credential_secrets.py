@@ -14,15 +14,15 @@ from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters import credential_secrets
-from espalier.cli.clusters.preflight import bring_credentials
+from espalier.cli.clusters.manifests import credential_secrets
+from espalier.cli.clusters.manifests.preflight import bring_credentials
 from espalier.cli.kit.failures import Failure
 from espalier.cli.local.environment.management import install_definitions
-from espalier.clusters.design.credentials import NAMESPACES, SERVERS
+from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Request, Response, Transport
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from tests.support.providers import snow

@@ -13,9 +13,9 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
 from espalier.api.meta import Tree
-from espalier.cli.clusters import documents
-from espalier.cli.clusters.documents import apply_all
-from espalier.cli.clusters.preflight import bring_credentials
+from espalier.cli.clusters.manifests import documents
+from espalier.cli.clusters.manifests.documents import apply_all
+from espalier.cli.clusters.manifests.preflight import bring_credentials
 from espalier.cli.kit.failures import Failure
 from espalier.kube.errors import Invalid
 from espalier.providers.registry import PROVIDERS

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.cli.main import program
 from espalier.providers.kinds import CATALOG

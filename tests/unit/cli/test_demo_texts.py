@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from espalier.cli.local import demo_garden, demo_migration
-from espalier.cli.local.environment.migration_scenario import quick_settings
+from espalier.cli.local.environment.garden.migration_scenario import quick_settings
 
 
 def test_paragraphs_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.api.quantities import amount
+from espalier.api.text.quantities import amount
 from espalier.cli.install import deployment, manifests
 from espalier.cli.kit.failures import Usage
 from espalier.cli.main import run

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa.group import MOVE_ANNOTATION
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION
 from espalier.api.meta import Tree
-from espalier.cli.clusters.describe import (
+from espalier.cli.clusters.reports.describe import (
     BEING_MOVED,
     Messages,
     _event_row,

@@ -11,9 +11,9 @@ import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.version_matrix import DEFAULT_ROW
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.local import up
 from espalier.releases import Releases
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api import manifests
-from espalier.api.manifests import read_manifests
-from espalier.api.violations import ManifestError
-from espalier.cli.clusters import documents
+from espalier.api.manifests import manifests
+from espalier.api.manifests.manifests import read_manifests
+from espalier.api.text.violations import ManifestError
+from espalier.cli.clusters.manifests import documents
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
 from tests.support.providers import snow

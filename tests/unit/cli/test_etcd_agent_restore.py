@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from espalier.cli.main import run
-from espalier.etcd.backend import State
 from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.database.backend import State
 from espalier.etcd.requests import Put
 from espalier.etcdbackup.stores.local import LocalStore
 from tests.support.etcd.backups import delta, full

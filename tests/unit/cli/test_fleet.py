@@ -12,15 +12,15 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
-from espalier.cli.clusters import fleet, top
-from espalier.cli.clusters.fleet import Attention
+from espalier.cli.clusters.reports import fleet, top
+from espalier.cli.clusters.reports.fleet import Attention
 from espalier.clusterapi.contract import MachineCounts
 from espalier.clusters.observe.adoptions import Adoptions
 from espalier.kube.objects import Object, to_bytes
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
 
 
 def condition(type_: str, status: str, reason: str = "Why", since: str = "2026-01-01T00:00:00Z") -> dict[str, str]:

@@ -13,7 +13,8 @@ import pytest
 
 from espalier.api.core import NAMESPACE
 from espalier.api.resource import Key
-from espalier.cli.kit import follow, tables
+from espalier.cli.kit import follow
+from espalier.cli.kit.printing import tables
 from espalier.kube.client import Client
 from espalier.kube.errors import Expired, Unreachable
 from espalier.kube.objects import Object, to_bytes

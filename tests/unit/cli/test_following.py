@@ -11,18 +11,18 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.eksa import reasons
+from espalier.api.definitions.reference import Prose, Remedy
+from espalier.api.eksa.vocabulary import reasons
 from espalier.api.meta import Tree
-from espalier.api.reference import Prose, Remedy
 from espalier.api.resource import Key
-from espalier.cli.clusters import waiting
+from espalier.cli.clusters.reports import waiting
 from espalier.cli.kit.failures import Failure, Overdue
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.status import status_of
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, to_bytes
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from espalier.runtime.virtual import Simulation, run
 from tests.support.objects.made_clusters import made, objects
 from tests.support.objects.observed_clusters import GARDEN

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from espalier.cli.kit import flags, formats, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.printing import formats, output
 from tests.support.command_line import shown
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.cli.install.garden_manifests import of_garden
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.shoots.admission import users
 
 

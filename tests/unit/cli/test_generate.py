@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.cli.main import program
 from espalier.providers.kinds import MANIFESTS
 

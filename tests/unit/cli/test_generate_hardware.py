@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from espalier.api.violations import ManifestError
+from espalier.api.text.violations import ManifestError
 from espalier.cli.kit.failures import Usage
 from espalier.cli.main import program
 

@@ -16,10 +16,10 @@ from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.flux import GitReference, GitRepositorySpec
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters import git_pushes
-from espalier.cli.clusters.from_git import Owner
+from espalier.cli.clusters.git import git_pushes
+from espalier.cli.clusters.git.from_git import Owner
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.gitops.repository import ATTEMPTS
 from espalier.management import record as records
 from tests.support.servers.git_server import GitServer, git_server

@@ -4,8 +4,8 @@ import pytest
 
 from espalier.api.capi.machine import MachineSet
 from espalier.api.core import LEASE
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.resource import Resource
 from espalier.cli.kit.hints import hint
 from espalier.cli.programs import garden_components

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.cli.kit.connecting.home import Home, private
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home, private
 
 
 def mode(path: Path) -> int:

@@ -14,8 +14,8 @@ import pytest
 from espalier import cli
 from espalier.api.resource import Resource
 from espalier.cli import pages
-from espalier.cli.kit import output, tables
-from espalier.cli.kit.layout import NONE, Layout, Table, wrapped
+from espalier.cli.kit.printing import output, tables
+from espalier.cli.kit.printing.layout import NONE, Layout, Table, wrapped
 from espalier.providers.kinds import CLUSTER_API_KINDS
 
 WIDTHS = (60, 80, 120, 160, 200, None)

@@ -9,18 +9,20 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.gitops import GitOpsConfig
-from espalier.api.manifests import read_manifests
+from espalier.api.manifests.manifests import read_manifests
 from espalier.api.resource import Key
-from espalier.cli.clusters import documents, lifecycle
+from espalier.cli.clusters import lifecycle
+from espalier.cli.clusters.manifests import documents
 from espalier.cli.kit import flags
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.home import Home
-from espalier.cli.management import access, bootstraps, changing, commands, deleting, git_ops, self_managed
+from espalier.cli.management import access, bootstraps, changing, commands, deleting, self_managed
 from espalier.cli.management.bootstraps import LocalBootstrap, Nodes
+from espalier.cli.management.components import git_ops
 from espalier.cli.management.own_infrastructure import Given, bootstrap_of, check_flags
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.management import record as records
 from tests.support.environments.managed_clusters import EXAMPLES
 

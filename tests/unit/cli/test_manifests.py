@@ -7,10 +7,10 @@ import copy
 import pytest
 import yaml
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.apiserver.schema import cel
+from espalier.apiserver.schema.expressions import cel
 from espalier.cli.install import manifests
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Exit, Usage

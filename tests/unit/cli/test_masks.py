@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.cli.clusters.support import fields, values
 from espalier.cli.clusters.support.masks import Masks
 

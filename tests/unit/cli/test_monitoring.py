@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.eksa import reasons
+from espalier.api.eksa.vocabulary import reasons
 from espalier.cli.clusters import monitoring
 from espalier.clusters.report import measures
 from espalier.etcdbackup.snapshotter import measures as snapshots

@@ -9,7 +9,7 @@ import pytest
 
 from espalier.cli.main import run
 from espalier.realnodes.nspawn.inside import LOG
-from espalier.realnodes.nspawn.state import NodeRecord, State
+from espalier.realnodes.nspawn.system.state import NodeRecord, State
 
 
 @pytest.fixture

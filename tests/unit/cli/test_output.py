@@ -8,10 +8,10 @@ import pytest
 import yaml
 from rich.console import Console
 
-from espalier.cli.kit import output
 from espalier.cli.kit.failures import Usage
-from espalier.cli.kit.layout import Table
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
+from espalier.cli.kit.printing.progress import Progress
 
 CLUSTER = {
     "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",

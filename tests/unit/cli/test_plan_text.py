@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
-from espalier.cli.clusters.plan_text import Planned, facts, write
+from espalier.cli.clusters.plans.plan_text import Planned, facts, write
 from espalier.clusters.preview.previews import Preview
 
 UNRESOLVED = f"{Reason.VALUES_NOT_RESOLVED}: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider"

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from espalier.cli.programs.portal import for_token
-from espalier.kube.access import Access, ExecPlugin, Impersonation
+from espalier.kube.connection.access import Access, ExecPlugin, Impersonation
 
 MANAGERS = Access(
     "https://api.example:6443",

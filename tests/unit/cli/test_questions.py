@@ -17,7 +17,7 @@ PROGRAM = """\
 import sys
 import click
 from espalier.cli import main
-from espalier.cli.kit import questions
+from espalier.cli.kit.printing import questions
 
 @click.command()
 def ask():

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from espalier.cli.kit import flags
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Exit, Failure
-from espalier.cli.kit.home import Home
 from espalier.cli.management import creating
 from espalier.cli.management.bootstraps import GivenBootstrap, LocalBootstrap, Nodes
 from espalier.kube.client import Client
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.management.steps import Refused
 from tests.support.environments.bootstraps import Quiet
 from tests.support.environments.empty_api_servers import with_servers

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from espalier.cli.kit.registry_credentials import Credentials, CredentialsFailed, credentials_for
+from espalier.cli.kit.connecting.registry_credentials import Credentials, CredentialsFailed, credentials_for
 
 HOST = "registry.example:5000"
 AUTH = base64.b64encode(b"robot:pass:word").decode()
@@ -101,7 +101,7 @@ def test_bad_configuration_is_named(tmp_path: Path, configuration: Any, script: 
 
 
 def test_slow_helper_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("espalier.cli.kit.registry_credentials.HELPER_SECONDS", 0.2)
+    monkeypatch.setattr("espalier.cli.kit.connecting.registry_credentials.HELPER_SECONDS", 0.2)
     with pytest.raises(CredentialsFailed, match="gave no credentials"):
         credentials_for(HOST, configured(tmp_path, {"credsStore": "x"}, x="exec sleep 30"))
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
 from espalier.cli.clusters import releases
-from espalier.cli.kit import connection
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Failure
 from espalier.cli.main import run
 from espalier.kube.errors import NotFound

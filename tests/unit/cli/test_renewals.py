@@ -11,17 +11,17 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters import certificates
-from espalier.cli.clusters.certificates import Certificate
+from espalier.cli.clusters.rollouts import certificates
+from espalier.cli.clusters.rollouts.certificates import Certificate
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import Conflict, NotFound
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.wire import Request, Response, Transport
 from tests.support.objects.capi_site import LABELS, Site
 from tests.support.servers.faults import Interceptor
 

@@ -16,16 +16,17 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.flux import KUSTOMIZATION
 from espalier.api.resource import Key
 from espalier.cli import main as cli
-from espalier.cli.clusters import rollouts
-from espalier.cli.kit import connection, questions
-from espalier.cli.kit.connection import Connected
+from espalier.cli.clusters.rollouts import rollouts
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.connection import Connected
 from espalier.cli.kit.failures import Failure, Overdue, Usage
-from espalier.cli.kit.progress import Progress
-from espalier.clusterapi.rollouts import is_before_rollout
+from espalier.cli.kit.printing import questions
+from espalier.cli.kit.printing.progress import Progress
+from espalier.clusterapi.machines.rollouts import is_before_rollout
 from espalier.kube.client import Client, PatchType
 from tests.support.objects.capi_site import CONTROL_PLANE, EXAMPLE, WORKERS, Site
 

@@ -10,13 +10,13 @@ import pytest
 
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import move_times
-from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupBucketStatus, BucketProvider
-from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.garden.backups import BackupBucket, BackupBucketSpec, BackupBucketStatus, BucketProvider
+from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, GARDENLET_READY, CredentialsReference, Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.move_times import MoveTimes
-from espalier.api.gardener.operations import Condition, LastOperation
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, CredentialsReference, Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
+from espalier.api.gardener.vocabulary.operations import Condition, LastOperation
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.cli.backups.election_times import read_times
 from espalier.cli.kit.failures import Usage

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import espalier
 from espalier.cli.kit import shown_commands
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 
 
 @pytest.fixture

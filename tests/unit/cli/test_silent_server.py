@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.cli.kit import announcing
+from espalier.cli.kit.connecting import announcing
 from espalier.cli.main import run
-from espalier.kube import channel, threaded
-from espalier.kube.retry import Retry
+from espalier.kube.transports import channel, threaded
+from espalier.kube.transports.retry import Retry
 
 COMMANDS = (["top"], ["get", "clusters"], ["plan", "--manager", "-A"], ["upgrades", "list"], ["dashboard", "--no-open"])
 
@@ -29,8 +29,8 @@ def kubeconfig(silent: socket.socket, tmp_path: Path, monkeypatch: pytest.Monkey
     """Its kubeconfig."""
     for module in (channel, threaded):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
-    monkeypatch.setattr("espalier.kube.http.CONNECT_SECONDS", 0.5)
-    monkeypatch.setattr("espalier.cli.kit.connection.RETRY", Retry(within=0.25))
+    monkeypatch.setattr("espalier.kube.transports.http.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("espalier.cli.kit.connecting.connection.RETRY", Retry(within=0.25))
     monkeypatch.setattr(announcing, "AFTER", 0.1)
     tree = {
         "apiVersion": "v1",

@@ -15,18 +15,18 @@ import pytest
 
 from espalier.api import core
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.cli.clusters.support import archive, bundle, fields, masks, reading, values
 from espalier.cli.clusters.support.reading import Findings, Log, Reader
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Request, Response, Transport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Request, Response, Transport
 from tests.support.servers.embedded_server import new_server
 from tests.support.servers.faults import Interceptor, refusal
 

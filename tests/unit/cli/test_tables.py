@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.meta import Tree
-from espalier.cli.kit.tables import Columns
+from espalier.cli.kit.printing.tables import Columns
 
 FIRST: Tree = {
     "columnDefinitions": [

@@ -15,14 +15,14 @@ from rich.console import Console
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import UPGRADE_SECONDS
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.cli.clusters import waiting
+from espalier.cli.clusters.reports import waiting
 from espalier.cli.kit.failures import Overdue
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters.effects.upgrade_progress import UpgradeProgress, progress_of
 from espalier.kube.client import Client

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from espalier.cli.clusters import offline
+from espalier.cli.clusters.manifests import offline
 from espalier.cli.main import run
 from espalier.providers.kinds import MANIFESTS
 from tests.support.providers import cloudstack, nutanix, snow, tinkerbell

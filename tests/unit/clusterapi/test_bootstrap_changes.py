@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusterapi.bootstrap_changes import changes_since, only_new, traits
+from espalier.clusterapi.changes.bootstrap_changes import changes_since, only_new, traits
 
 PATH = "/etc/kubernetes/audit-policy.yaml"
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusterapi.classification import Classification, Contents, MachineEffect, UpdateStrategy, classify
-from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.clusterapi.machine_change import MachineParts, Template
+from espalier.clusterapi.changes.classification import Classification, Contents, MachineEffect, UpdateStrategy, classify
+from espalier.clusterapi.changes.machine_change import MachineParts, Template
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
 
 KNOWN = Infrastructures([DOCKER])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusterapi import in_place_fields
-from espalier.clusterapi.machine_change import differences
+from espalier.clusterapi.changes import in_place_fields
+from espalier.clusterapi.changes.machine_change import differences
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
 from espalier.upgrades.node import cluster_configuration
 

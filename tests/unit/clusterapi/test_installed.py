@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from espalier.api.version_matrix import CLUSTER_API
-from espalier.clusterapi.infrastructure import GROUP
+from espalier.clusterapi.infrastructures.infrastructure import GROUP
 from espalier.clusterapi.installed import problems, version_of, warnings
 
 Tree = dict[str, Any]

@@ -18,7 +18,7 @@ from espalier.api.capi.kubeadm import (
 )
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi.machine_change import (
+from espalier.clusterapi.changes.machine_change import (
     ChangeKind,
     MachineParts,
     Template,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.clusterapi.remediation import Remediation, from_annotation, last_remediation
+from espalier.clusterapi.machines.remediation import Remediation, from_annotation, last_remediation
 
 
 def test_a_status_of_cluster_api_is_read() -> None:

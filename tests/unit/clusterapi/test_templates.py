@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.clusterapi.templates import (
+from espalier.clusterapi.infrastructures.templates import (
     are_of_same_series,
     choose_name,
     control_plane_template,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.eksa.hosts import LOCAL_HOSTS
+from espalier.api.eksa.parts.hosts import LOCAL_HOSTS
 from espalier.clusters.design.addresses import Place, is_local, parsed, place
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.meta import Tree
 from espalier.clusters.admission import admission
 from espalier.clusters.admission.admission import Admission
@@ -17,8 +17,8 @@ from espalier.clusters.admission.release_admission import validate_bundles, vali
 from espalier.clusters.design.audit_policy import AUDIT_POLICY
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import read
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
 from tests.support.objects.refused_clusters import CHANGED, WRONG
 from tests.support.providers.connected_examples import COMPANY

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.runtime.admission import AdmissionResponse
+from espalier.runtime.servers.admission import AdmissionResponse
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import datacenter, example, laptop, naming
 from tests.support.objects.shared_objects import MANAGER, SHARED, delete, release_of_bundles

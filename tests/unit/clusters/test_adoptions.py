@@ -10,17 +10,17 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import adoption
-from espalier.clusters.design.adoption import Adoption
+from espalier.clusters.design.cluster_objects import adoption
+from espalier.clusters.design.cluster_objects.adoption import Adoption
 from espalier.clusters.observe.adoptions import Adoptions, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden
 from espalier.kube.objects import Object, to_bytes
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
 
 CLUSTER = Key("team-a", "garden")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from tests.support.objects.observed_clusters import datacenter, example
 from tests.support.servers.admission_reviews import ask

@@ -11,9 +11,9 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.meta import Tree
-from espalier.clusters.design.credentials import NAMESPACES, SERVERS
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.validity import missing_objects, problem
 from tests.support.objects.observed_clusters import observer

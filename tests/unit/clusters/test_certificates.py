@@ -8,11 +8,11 @@ import pytest
 
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.clusters.design import names
 from espalier.clusters.report.status import status_of
-from espalier.runtime.outcome import Done
+from espalier.runtime.controllers.outcome import Done
 from tests.support.objects.made_clusters import made, objects
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

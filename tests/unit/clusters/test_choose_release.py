@@ -11,7 +11,7 @@ from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import ClusterStep
 from espalier.clusters.act.steps import choose_release, take_release
 from espalier.clusters.report.validity import problem
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import example, laptop, naming
 from tests.support.objects.reconciles import step

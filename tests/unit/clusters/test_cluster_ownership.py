@@ -11,18 +11,19 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import names, object_names
-from espalier.clusters.design.object_names import ClusterOwnership
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.cluster_objects.object_names import ClusterOwnership
 from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Invalid
-from espalier.kube.wire import Response
+from espalier.kube.transports.wire import Response
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.writer import NameTaken, Writer
+from espalier.runtime.controllers.writer import NameTaken, Writer
 from tests.support.objects.observed_clusters import GARDEN, applied, as_object, observer
 from tests.support.objects.reconciles import NOT_FOUND, Server
 from tests.support.servers.admission_reviews import SPEC, ask, edited, garden

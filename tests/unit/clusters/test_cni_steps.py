@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 
 from espalier.api.core import DAEMON_SET, SERVICE_ACCOUNT
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.act.context import ClusterContext
-from espalier.clusters.design import cni, names, rate_limit
+from espalier.clusters.design import cni, names
+from espalier.clusters.design.drift import rate_limit
 from espalier.clusters.design.rendered import Manifest
-from espalier.kube.wire import Response
-from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
-from espalier.runtime.remote_tasks import RESULT_TTL
-from espalier.runtime.sources import Expiry
+from espalier.kube.transports.wire import Response
+from espalier.runtime.controllers.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.controllers.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
+from espalier.runtime.workload_clusters.remote_tasks import RESULT_TTL
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import GARDEN, datacenter, example, scope
 from tests.support.objects.reconciles import Environment, Server, Workload

@@ -13,8 +13,8 @@ import pytest
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
-from espalier.clusters.design import credentials
 from espalier.clusters.design.provider import Dependency
+from espalier.clusters.design.secrets import credentials
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
 from tests.support.providers.every_provider import KINDS, SAMPLES, registry

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.meta import Condition, Tree
 from espalier.clusters.effects.simulate import simulate
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
@@ -19,7 +19,7 @@ from espalier.clusters.plan.deleted import lost_control_plane
 from espalier.clusters.plan.drift import of_capi_objects
 from espalier.clusters.report.status import status_of
 from espalier.clusters.report.synced import seen
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from tests.support.objects.made_clusters import made, objects, settled
 from tests.support.objects.observed_clusters import applied
 

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from espalier.api.eksa.group import CLUSTER_FINALIZER
-from espalier.api.eksa.group import PAUSED_ANNOTATION as PAUSED
+from espalier.api.eksa.vocabulary.group import CLUSTER_FINALIZER
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION as PAUSED
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.controller import deletion_obstacle
 from espalier.clusters.act.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.runtime.sources import Expiry
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.controllers.sources import Expiry
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import datacenter, example
 from tests.support.objects.reconciles import NOT_FOUND, Environment, Server, Workload

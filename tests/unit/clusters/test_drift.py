@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.condition_types import Satisfied
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.condition_types import Satisfied
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.clusters.design import cni
-from espalier.clusters.design.drift_policy import Policy, policy
+from espalier.clusters.design.drift.drift_policy import Policy, policy
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import drift
 from espalier.clusters.plan.drift import BEING_DELETED, MISSING, NOT_PART_OF_CLUSTER, Drift, InstalledCNI

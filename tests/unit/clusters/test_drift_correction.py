@@ -11,11 +11,11 @@ from espalier.api.resource import Key
 from espalier.clusters.act import drift_correction
 from espalier.clusters.act.drift_correction import Answer, correct_drift
 from espalier.clusters.design import cni
-from espalier.clusters.design.drift_policy import Policy
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.drift_policy import Policy
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.plan.drift import Drift
 from espalier.clusters.report import synced
-from espalier.runtime.outcome import Done
+from espalier.runtime.controllers.outcome import Done
 
 REMEDY: Any = object()
 FOUND = [Drift("ConfigMap a", "data", REMEDY), Drift("ConfigMap b", "data", REMEDY)]

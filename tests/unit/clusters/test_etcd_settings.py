@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusters.act.steps import STEPS, check_etcd, check_in_place
-from espalier.clusters.observe.rules.etcd_settings import removed_setting
+from espalier.clusters.observe.rules.control_planes.etcd_settings import removed_setting
 from espalier.clusters.observe.scope import Scope
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Continue, Wait
+from espalier.runtime.controllers.outcome import Continue, Wait
 
 OLD = "v3.6.8-eks-1-36-1"
 FLAG = {"name": "experimental-initial-corrupt-check", "value": "true"}

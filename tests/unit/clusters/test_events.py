@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.clusters.act.controller import _events
 from espalier.clusters.design import names

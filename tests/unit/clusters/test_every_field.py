@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from espalier.api import schema
 from espalier.api.capi import cluster as capi
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import schema
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.design.render.layered import rendered
 from espalier.kube.objects import to_bytes
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest
 from tests.support.objects.observed_clusters import GARDEN, NAMESPACE, NOW, as_object, datacenter, example, observer
 from tests.support.objects.render_inputs import documents
 from tests.support.providers.connected_examples import COMPANY, PASSWORD

@@ -17,7 +17,7 @@ from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.design.render import authenticator
+from espalier.clusters.design.render.api_server import authenticator
 from espalier.clusters.design.render.layered import rendered
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError

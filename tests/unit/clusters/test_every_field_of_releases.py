@@ -13,23 +13,23 @@ import msgspec
 import pytest
 
 from espalier.api.capi import cluster as capi
-from espalier.api.crd import crd_of
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.definitions.crd import crd_of
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.admission.release_admission import validate_bundles, validate_distro, validate_release
 from espalier.clusters.design import names
-from espalier.clusters.design.render import authenticator
+from espalier.clusters.design.render.api_server import authenticator
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.status import status_of
 from espalier.clusters.report.validity import problem
 from espalier.kube.objects import to_bytes
-from espalier.runtime.outcome import Done
+from espalier.runtime.controllers.outcome import Done
 from tests.support.objects.made_clusters import objects, settled
 from tests.support.objects.observed_clusters import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
 from tests.support.objects.release_fields import (

@@ -10,24 +10,26 @@ import pytest
 
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import contract
-from espalier.clusterapi.infrastructure import InfrastructureCluster
+from espalier.clusterapi.infrastructures.infrastructure import InfrastructureCluster
 from espalier.clusters.act import steps
 from espalier.clusters.admission.admission import Admission
-from espalier.clusters.design import gate, names, object_names
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.drift import gate
 from espalier.clusters.design.provider import Extras, Name, Provider
-from espalier.clusters.observe.observed_versions import running
+from espalier.clusters.observe.machines.observed_versions import running
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan
 from espalier.clusters.report import readiness
 from espalier.clusters.report.validity import problem
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest
-from espalier.runtime.outcome import Continue, Wait
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.controllers.outcome import Continue, Wait
+from espalier.runtime.servers.admission import AdmissionRequest
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, applied, as_object, observer
 from tests.support.providers.orchard import ORCHARD, ORCHARD_PROVIDER, OrchardMachineConfig, OrchardZone
 from tests.support.providers.orchard_clusters import cluster, linked, made, scope_of, see

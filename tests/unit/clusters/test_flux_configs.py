@@ -8,7 +8,7 @@ import copy
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.meta import Tree
 from tests.support.providers.field_sweep import refusal_of_last, server, verdict

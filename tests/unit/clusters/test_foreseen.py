@@ -10,7 +10,7 @@ from espalier.clusters.act.machine_steps import make_control_plane, make_workers
 from espalier.clusters.act.step import Decision, Waits, Write, foreseen
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan.plan import Change
-from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
 from tests.support.objects.made_clusters import made, objects
 
 PASSING = Wait("LinkedObjectsNotChecked", "waiting for the next check", ends_by_itself=True)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Tree
-from espalier.clusters.design import gate
-from espalier.clusters.design.gate import Gate, Isolation
+from espalier.clusters.design.drift import gate
+from espalier.clusters.design.drift.gate import Gate, Isolation
 from espalier.clusters.observe.scope import Scope
 from tests.support.objects.made_clusters import made, objects, settled
 from tests.support.objects.observed_clusters import as_object, datacenter, example, observer

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from espalier.clusters.act.secret_steps import make_gate_key
-from espalier.runtime.outcome import Continue, Wait
+from espalier.runtime.controllers.outcome import Continue, Wait
 
 
 class Scope(msgspec.Struct):

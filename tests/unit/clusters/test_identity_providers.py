@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.api.eksa.reasons import Reason
-from espalier.clusters.observe.rules import identity
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.clusters.observe.rules.control_planes import identity
 from espalier.clusters.report.validity import problem, standing_problem
 from tests.support.objects.observed_clusters import example, scope
 from tests.support.providers.connected_examples import COMPANY

@@ -9,9 +9,7 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_HOOKS, IN_PLACE_REFUSED, REPLACING
+from espalier.api.eksa.parts.rollouts import ControlPlaneUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     PAUSED_FOR_UPGRADE,
     ControlPlaneUpgrade,
@@ -20,17 +18,24 @@ from espalier.api.eksa.upgrades import (
     NodeUpgrade,
     refusal,
 )
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import (
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_HOOKS,
+    IN_PLACE_REFUSED,
+    REPLACING,
+)
 from espalier.api.meta import Tree
-from espalier.clusterapi.classification import Classification, MachineEffect
+from espalier.clusterapi.changes.classification import Classification, MachineEffect
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters.act.step import decisions_of
 from espalier.clusters.design import names
 from espalier.clusters.design.render.layered import rendered
-from espalier.clusters.observe import in_place_progress
+from espalier.clusters.observe.machines import in_place_progress
 from espalier.clusters.plan import in_place, plan
 from espalier.clusters.report import readiness
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from tests.support.objects.made_clusters import made, objects
 from tests.support.objects.observed_clusters import as_object
 

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.status import status_of, unreadable
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 from tests.support.objects.kstatus import CURRENT, FAILED, IN_PROGRESS, TERMINATING, faults, verdict
 from tests.support.objects.made_clusters import made, objects, settled
 from tests.support.objects.observed_clusters import as_object, example, scope

@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.act import kubeconfig_copies
 from espalier.clusters.act.context import ClusterContext
-from espalier.clusters.act.kubeconfig_copies import CHECK_EVERY, TRY_EVERY
+from espalier.clusters.act.secrets import kubeconfig_copies
+from espalier.clusters.act.secrets.kubeconfig_copies import CHECK_EVERY, TRY_EVERY
 from espalier.clusters.design import names
 from espalier.kube.errors import Invalid
-from espalier.kube.wire import Response
-from espalier.runtime.sources import Expiry
+from espalier.kube.transports.wire import Response
+from espalier.runtime.controllers.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import GARDEN, datacenter, example

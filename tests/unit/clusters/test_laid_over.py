@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.clusters.design import names, ownership
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import ownership
 from espalier.kube.objects import Object
 
 

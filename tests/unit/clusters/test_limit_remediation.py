@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa.metadata_keys import REMEDIATION_STOPPED_ANNOTATION as STOPPED
+from espalier.api.eksa.vocabulary.metadata_keys import REMEDIATION_STOPPED_ANNOTATION as STOPPED
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as PAUSED
 from espalier.clusters.act import machine_steps
-from espalier.runtime.outcome import Continue
+from espalier.runtime.controllers.outcome import Continue
 from tests.support.objects.made_clusters import counts, objects
 from tests.support.objects.observed_clusters import datacenter, example
 from tests.support.objects.reconciles import step

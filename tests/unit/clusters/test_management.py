@@ -11,28 +11,28 @@ import msgspec
 import pytest
 import yaml
 
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION
-from espalier.api.eksa.group import SYSTEM_NAMESPACE as SYSTEM
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE as SYSTEM
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.kinds import KubeObject
+from espalier.api.manifests.schema import violations
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.api.schema import violations
 from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.admission.admission import Admission
-from espalier.clusters.design import release_content
+from espalier.clusters.design.release_objects import release_content
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.client import Client
-from espalier.kube.wire import ADMIN
+from espalier.kube.transports.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.cache import Caches
-from espalier.runtime.outcome import Wait
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
 from tests.support.objects.eksa_versions import hub, release, under_hub
 from tests.support.objects.observed_clusters import (
     NAMESPACE,

@@ -17,7 +17,7 @@ from espalier.api.meta import Tree
 from espalier.clusters.report import measures
 from espalier.clusters.report.measures import ClusterCollector
 from espalier.kube.objects import Object, to_bytes
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from tests.support.objects.adoption_records import adopted_cluster, adoption_record
 from tests.support.objects.observed_clusters import GARDEN, example, observer
 

@@ -12,17 +12,18 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import names, object_names
-from espalier.clusters.design.object_names import ClusterOwnership
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.cluster_objects.object_names import ClusterOwnership
 from espalier.clusters.observe.observe import ClusterObserver, written
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.report.validity import problem
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict
-from espalier.kube.wire import Request, Response, Stream
+from espalier.kube.transports.wire import Request, Response, Stream
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.writer import NONEXISTENT_VERSION, NameTaken
+from espalier.runtime.controllers.writer import NONEXISTENT_VERSION, NameTaken
 from tests.support.objects.observed_clusters import applied, as_object, datacenter, example, observer
 
 WORDS = ("core", "control", "plane", "1", "md-0")

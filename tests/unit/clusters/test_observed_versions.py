@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
 from tests.support.objects import made_clusters as made

@@ -8,10 +8,10 @@ import pytest
 
 from espalier.api import conditions as condition_list
 from espalier.api.conditions import condition
-from espalier.api.eksa import reasons
-from espalier.api.eksa.reasons import Reason
+from espalier.api.definitions.reference import Prose, Remedy
+from espalier.api.eksa.vocabulary import reasons
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
-from espalier.api.reference import Prose, Remedy
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report import overdue, readiness

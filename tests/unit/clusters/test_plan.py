@@ -10,7 +10,7 @@ import msgspec.structs
 
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
-from espalier.clusters.design import ownership
+from espalier.clusters.design.drift import ownership
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.plan.plan import Change

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.resource import Key
-from espalier.clusters.design.rate_limit import FIRST_PAUSE, FORGOTTEN_AFTER, LONGEST_PAUSE, TOLERATED, RateLimits
+from espalier.clusters.design.drift.rate_limit import FIRST_PAUSE, FORGOTTEN_AFTER, LONGEST_PAUSE, TOLERATED, RateLimits
 from espalier.runtime.virtual import Simulation, run
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.core import CONFIG_MAP, SECRET
-from espalier.api.eksa.group import GROUP
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import GROUP
 from espalier.cli.programs import components
 from espalier.clusters import rbac
 from espalier.clusters.observe.references import IDENTITY_PROVIDERS

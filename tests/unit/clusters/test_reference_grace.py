@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusters.act.steps import find_children
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.reference_grace import GRACE, ReferenceGrace
@@ -16,8 +16,8 @@ from espalier.clusters.report.status import status_of
 from espalier.kube.client import Client
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.cache import Caches
-from espalier.runtime.outcome import Wait
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.controllers.outcome import Wait
 from tests.support.objects.observed_clusters import NoServer, as_object, example, laptop, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,17 +10,18 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.design import credentials, names
+from espalier.clusters.design import names
 from espalier.clusters.design.provider import Provider
+from espalier.clusters.design.secrets import credentials
 from espalier.clusters.effects.summary import sentences
 from espalier.clusters.observe.references import Linked, LinkedObjects
 from espalier.clusters.report.validity import missing_objects
 from espalier.kube.client import Client
 from espalier.providers.docker.provider import DOCKER
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from tests.support.objects.observed_clusters import GARDEN, NAMESPACE, NoServer, example, fill, observer
 from tests.support.providers.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
 

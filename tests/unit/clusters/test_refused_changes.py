@@ -10,7 +10,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import MUTATE_CLUSTER, VALIDATE_CLUSTER, Admission
-from espalier.runtime.admission import AdmissionResponse, Handler, Operation, review
+from espalier.runtime.servers.admission import AdmissionResponse, Handler, Operation, review
 from tests.support.objects.observed_clusters import NOW, observer
 from tests.support.objects.refused_clusters import CHANGED, WRONG
 from tests.support.servers.admission_reviews import SPEC, edited, garden

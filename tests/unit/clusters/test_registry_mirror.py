@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from espalier.api.eksa.network import OCINamespace, RegistryMirrorConfiguration
+from espalier.api.eksa.parts.network import OCINamespace, RegistryMirrorConfiguration
 from espalier.clusters.design import registry_mirror
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from espalier.api.resource import Key
 from espalier.clusters.design.provider import RenderInput
-from espalier.clusters.observe.render_inputs import RenderInputs
+from espalier.clusters.observe.cached.render_inputs import RenderInputs
 from tests.support.objects.render_inputs import render_input
 
 

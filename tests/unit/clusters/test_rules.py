@@ -10,7 +10,9 @@ import pytest
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters.admission.release_admission import field_differences
 from espalier.clusters.design.layers import release
-from espalier.clusters.observe.rules import bottlerocket, changes, content, endpoint, numbers, releases, warnings
+from espalier.clusters.observe.rules import changes, content, numbers, releases, warnings
+from espalier.clusters.observe.rules.control_planes import endpoint
+from espalier.clusters.observe.rules.machines import bottlerocket
 from espalier.providers.registry import PROVIDERS
 from tests.support.objects.observed_clusters import as_object, example
 

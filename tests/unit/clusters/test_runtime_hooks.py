@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import IN_PLACE_HOOKS, IN_PLACE_REFUSED
 from espalier.api.eksa.upgrades import FrontEnd, refusal
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_HOOKS, IN_PLACE_REFUSED
 from espalier.api.meta import Tree
-from espalier.clusters.design.runtime_hooks import chosen
+from espalier.clusters.design.cluster_objects.runtime_hooks import chosen
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import drift, plan
 from espalier.clusters.report import readiness
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from tests.support.objects.made_clusters import made, objects
 from tests.support.objects.observed_clusters import as_object
 from tests.support.objects.runtime_hooks import DISCOVERED, asked

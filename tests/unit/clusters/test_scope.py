@@ -8,12 +8,13 @@ import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.design import names, release_content
-from espalier.clusters.design.adoption import Adoption
-from espalier.clusters.design.gate import Gate
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects.adoption import Adoption
+from espalier.clusters.design.drift.gate import Gate
+from espalier.clusters.design.release_objects import release_content
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from tests.support.objects.made_clusters import kubeconfig, objects
 from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, laptop, observer, scope

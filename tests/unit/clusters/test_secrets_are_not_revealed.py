@@ -14,19 +14,19 @@ import msgspec
 import pytest
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
-from espalier.api.redaction import HIDDEN
-from espalier.cli.clusters import plan_text
+from espalier.api.text.redaction import HIDDEN
+from espalier.cli.clusters.plans import plan_text
 from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.admission import admission
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.design import names
 from espalier.clusters.report.status import status_of
 from espalier.kube.objects import Object
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.outcome import Fault
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.controllers.outcome import Fault
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, observer, scope
 from tests.support.objects.previews import manifest, previews

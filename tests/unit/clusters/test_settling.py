@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.clusters.design import gate
-from espalier.clusters.design.gate import Isolation
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.clusters.design.drift import gate
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.settling import LONGEST, Settling
 from tests.support.objects.made_clusters import objects, settled

@@ -10,22 +10,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa import metadata_keys, reasons
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE
+from espalier.api.eksa.vocabulary import metadata_keys, reasons
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.clusters import Isolation
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import gate
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report import readiness
 from espalier.clusters.report.status import status_of
 from espalier.clusters.report.validity import problem
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import UnusableBundles
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 from tests.support.objects.made_clusters import made, objects, settled
 from tests.support.objects.observed_clusters import GARDEN, example, laptop, observer, scope
 

@@ -9,20 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import CLUSTER_FINALIZER
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import CLUSTER_FINALIZER
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.machine_steps import make_control_plane, make_workers
 from espalier.clusters.act.secret_steps import find_left_over_secrets, read_left_over_secrets
 from espalier.clusters.act.step import ClusterStep
 from espalier.clusters.act.steps import add_finalizer, find_children, leave_children, own_children
-from espalier.clusters.design import gate, names, object_names
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.drift import gate
 from espalier.clusters.observe.references import Missing
-from espalier.kube.wire import Request, Response
-from espalier.runtime.outcome import Continue, Wait
-from espalier.runtime.sources import Expiry
+from espalier.kube.transports.wire import Request, Response
+from espalier.runtime.controllers.outcome import Continue, Wait
+from espalier.runtime.controllers.sources import Expiry
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import GARDEN, datacenter, example, laptop, scope
 from tests.support.objects.reconciles import Environment, Server, Workload, step

@@ -8,19 +8,19 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.admission.release_admission import validate_release
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.rules import releases
 from espalier.kube.client import Client
-from espalier.kube.wire import ADMIN
+from espalier.kube.transports.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
 from tests.support.objects import made_clusters as made
 from tests.support.objects.eksa_versions import (
     BUNDLES,

@@ -13,9 +13,9 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.observe.watches import Watches
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.caches.cache import Cache
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
 from tests.support.objects.adoption_records import adopted_cluster, adoption_record
 from tests.support.objects.observed_clusters import as_object, laptop, naming, observer
 from tests.support.providers.git_repositories import flux

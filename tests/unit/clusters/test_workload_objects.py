@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.design import names

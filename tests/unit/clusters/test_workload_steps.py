@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.workload_steps import (
@@ -21,10 +21,10 @@ from espalier.clusters.design import names
 from espalier.clusters.design.rendered import Manifest
 from espalier.clusters.plan import workload_objects
 from espalier.clusters.plan.workload_objects import Installed
-from espalier.kube.wire import Response
+from espalier.kube.transports.wire import Response
 from espalier.providers.docker.provider import DOCKER
-from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
-from espalier.runtime.sources import Expiry
+from espalier.runtime.controllers.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.controllers.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.support.objects.made_clusters import objects
 from tests.support.objects.observed_clusters import datacenter, example

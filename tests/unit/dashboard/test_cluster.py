@@ -13,17 +13,17 @@ import pytest
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters.effects.diff import FieldChange, ObjectChange
-from espalier.dashboard.cluster import MOST_MACHINES, ClusterPage, MachineRow, Parts, health_of, page_of
-from espalier.dashboard.health import Health
 from espalier.dashboard.html import cluster as html
 from espalier.dashboard.html import parts
-from espalier.dashboard.plans import Plan
+from espalier.dashboard.models.cluster import MOST_MACHINES, ClusterPage, MachineRow, Parts, health_of, page_of
+from espalier.dashboard.models.health import Health
+from espalier.dashboard.models.plans import Plan
 from espalier.kube.objects import Object, to_bytes
 from espalier.upgrades.node.containers import STEPS
 from tests.support.objects.hostile_html import HOSTILE, Elements

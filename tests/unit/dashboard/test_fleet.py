@@ -9,13 +9,22 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
-from espalier.dashboard.fleet import LONGEST, ClusterRow, ReleaseFacts, Support, manager_of, row_of, skew_of, summary_of
-from espalier.dashboard.health import Health, advice
 from espalier.dashboard.html import fleet as html
+from espalier.dashboard.models.fleet import (
+    LONGEST,
+    ClusterRow,
+    ReleaseFacts,
+    Support,
+    manager_of,
+    row_of,
+    skew_of,
+    summary_of,
+)
+from espalier.dashboard.models.health import Health, advice
 from espalier.dashboard.observation import only_support
 from espalier.kube.objects import Object, to_bytes
 

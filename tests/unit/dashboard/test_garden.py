@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from espalier.api.gardener.metadata_keys import OWNERSHIP
-from espalier.api.gardener.reasons import ShootReason
-from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.garden.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.garden.shoot import API_SERVER_AVAILABLE, READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
+from espalier.api.gardener.vocabulary.reasons import ShootReason
 from espalier.api.meta import Tree
-from espalier.dashboard.garden import (
+from espalier.dashboard.html import garden as html
+from espalier.dashboard.models.garden import (
     MOST_MOMENTS,
     Timeline,
     advanced,
@@ -23,8 +24,7 @@ from espalier.dashboard.garden import (
     row_of,
     seed_of,
 )
-from espalier.dashboard.health import Health
-from espalier.dashboard.html import garden as html
+from espalier.dashboard.models.health import Health
 from espalier.kube.objects import Object, to_bytes
 from tests.support.objects.hostile_html import HOSTILE, Elements
 

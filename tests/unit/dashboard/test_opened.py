@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, suppress
 from typing import cast
 
 from espalier.api.resource import Key
-from espalier.dashboard.opened import LINGER, MOST, Opened
-from espalier.dashboard.views import View
+from espalier.dashboard.views.opened import LINGER, MOST, Opened
+from espalier.dashboard.views.views import View
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.simulated_environment import EPOCH
 

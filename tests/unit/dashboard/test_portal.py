@@ -13,22 +13,22 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ROLE, ROLE_BINDING
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.dashboard import sessions as module
-from espalier.dashboard.plans import Plan
+from espalier.dashboard.models.plans import Plan
 from espalier.dashboard.portal import COOKIE, LONGEST_TOKEN, Portal
 from espalier.dashboard.sessions import MOST, MOST_OF_USER, MOST_STREAMS, Sessions
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import Unauthorized, Unreachable
-from espalier.kube.inprocess import InProcessTransport, failure
-from espalier.kube.pki import Authority
-from espalier.kube.wire import ADMIN, Request, Response, Stream, User
+from espalier.kube.transports.inprocess import InProcessTransport, failure
+from espalier.kube.transports.wire import ADMIN, Request, Response, Stream, User
 from espalier.runtime.clock import SystemClock
 from tests.support.waiting import eventually
 

@@ -18,28 +18,29 @@ from yarl import URL
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, ROLE, ROLE_BINDING
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import NodeUpgrade
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.dashboard import cluster_view, probe
+from espalier.dashboard import probe
 from espalier.dashboard.guard import COOKIE, HEADERS, Guard
+from espalier.dashboard.models.plans import Plan, Planner
 from espalier.dashboard.observation import NotRead, Observation, ReadOnly
-from espalier.dashboard.opened import MOST
 from espalier.dashboard.pages import MOST_STREAMS
-from espalier.dashboard.plans import Plan, Planner
 from espalier.dashboard.serving import Dashboard
+from espalier.dashboard.views import cluster_view
+from espalier.dashboard.views.opened import MOST
 from espalier.kube.client import Client, PatchType
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import ADMIN, Request, Response, Stream, Transport, User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import ADMIN, Request, Response, Stream, Transport, User
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
 from espalier.runtime.clock import SystemClock
 from tests.support.waiting import eventually
@@ -454,7 +455,7 @@ async def test_page_that_can_not_be_rendered_says_so(monkeypatch: pytest.MonkeyP
     def unexpected(*_: object) -> None:
         raise ValueError("<b>unexpected</b>")
 
-    monkeypatch.setattr("espalier.dashboard.cluster.page_of", unexpected)
+    monkeypatch.setattr("espalier.dashboard.models.cluster.page_of", unexpected)
     async with served() as env:
         await env.admin.create(Cluster.resource, body("garden"))
         await env.open()

@@ -6,11 +6,11 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from espalier.dashboard import views
 from espalier.dashboard.feed import Fragment
 from espalier.dashboard.html.page import Frame, Link
 from espalier.dashboard.observation import Watched
-from espalier.dashboard.views import View
+from espalier.dashboard.views import views
+from espalier.dashboard.views.views import View
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.simulated_environment import EPOCH
 

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from espalier.etcd.backend import (
+from espalier.etcd.bbolt.checking import check
+from espalier.etcd.bbolt.reading import Damaged, Database
+from espalier.etcd.bbolt.writing import write_database
+from espalier.etcd.database.backend import (
     KEY,
     Record,
     State,
@@ -20,10 +23,7 @@ from espalier.etcd.backend import (
     revision_key,
     write_backend,
 )
-from espalier.etcd.bbolt.checking import check
-from espalier.etcd.bbolt.reading import Damaged, Database
-from espalier.etcd.bbolt.writing import write_database
-from espalier.etcd.hashing import check_snapshot, crc32c, hash_kv, snapshot_chunks
+from espalier.etcd.database.hashing import check_snapshot, crc32c, hash_kv, snapshot_chunks
 from espalier.etcd.messages import rpc_pb2 as rpc
 
 numbers = st.integers(0, (1 << 63) - 1)

@@ -16,7 +16,7 @@ from espalier.etcd import connection
 from espalier.etcd.client import Client, connect
 from espalier.etcd.credentials import LARGEST_FILE, CertificateError, TlsFiles
 from espalier.etcd.errors import Unavailable
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 from tests.support.etcd.etcd_members import Member, RangeContext, running
 
 NOW = datetime.now(UTC)

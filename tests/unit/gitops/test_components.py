@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.flux import KINDS
 from espalier.api.meta import Tree
 from espalier.gitops.components import Unusable, components

@@ -9,8 +9,8 @@ import os
 import shutil
 from pathlib import Path
 
-from espalier.api import yaml_trees
-from espalier.api.manifests import check, read_manifests
+from espalier.api.manifests.manifests import check, read_manifests
+from espalier.api.trees import yaml_trees
 from espalier.gitops.layout import CLUSTER_FILE, Files, base_of, cluster_files, flux_files
 from espalier.providers.kinds import CATALOG
 

@@ -12,16 +12,17 @@ import pytest
 import yaml
 
 from espalier.api.eksa.gitops import FluxConfig
-from espalier.api.manifests import read_manifests
-from espalier.cli.clusters import documents, git_credentials
+from espalier.api.manifests.manifests import read_manifests
+from espalier.cli.clusters.git import git_credentials
+from espalier.cli.clusters.manifests import documents
 from espalier.cli.kit.failures import Failure
-from espalier.cli.management import components, git_ops
+from espalier.cli.management.components import components, git_ops
 from espalier.gitops.hub import Hub, api_of
 from espalier.gitops.repository import GitError, Repository
-from espalier.kube.access import Access
 from espalier.kube.client import Client
+from espalier.kube.connection.access import Access
 from espalier.kube.errors import Unreachable
-from espalier.kube.http import HttpTransport
+from espalier.kube.transports.http import HttpTransport
 from espalier.releases import Releases
 from tests.support.environments.managed_clusters import EXAMPLES
 from tests.support.servers.git_server import GitServer, git, git_server

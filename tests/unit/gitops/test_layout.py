@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from espalier.api import yaml_trees
+from espalier.api.definitions.reference import Writer
 from espalier.api.meta import Tree
 from espalier.api.metadata_rows import ANNOTATIONS
-from espalier.api.reference import Writer
+from espalier.api.trees import yaml_trees
 from espalier.gitops.content import LAST_APPLIED, desired, secrets_in
 from espalier.gitops.layout import Unfit, base_of, cluster_files, flux_files
 

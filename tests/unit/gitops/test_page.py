@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
+from espalier.api.definitions.structural import Schema
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.structural import Schema
 from espalier.providers.kinds import EKSA_KINDS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "gitops.md").read_text()

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from espalier.kube.access import Access, ExecPlugin, InteractiveMode
-from espalier.kube.credentials import CredentialsError, ExecCredentials, credentials_of
+from espalier.kube.connection.access import Access, ExecPlugin, InteractiveMode
+from espalier.kube.connection.credentials import CredentialsError, ExecCredentials, credentials_of
 
 V1 = "client.authentication.k8s.io/v1"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

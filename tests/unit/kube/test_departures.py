@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from espalier.kube.credentials import Credential
+from espalier.kube.connection.credentials import Credential
 from espalier.kube.errors import Unreachable
-from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.threaded import ThreadedTransport
-from espalier.kube.wire import Request, Response, Transport
-from espalier.runtime.fencing import Fence, Fenced, FencedTransport
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.threaded import ThreadedTransport
+from espalier.kube.transports.wire import Request, Response, Transport
+from espalier.runtime.leadership.fencing import Fence, Fenced, FencedTransport
 from tests.support.servers.https_server import Served, serve
 from tests.support.servers.scripted_server import Script, json_response
 

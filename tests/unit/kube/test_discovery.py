@@ -10,7 +10,7 @@ import pytest
 from espalier.api.resource import Resource
 from espalier.kube.discovery import Discovery, UnknownResource
 from espalier.kube.errors import Forbidden, NotFound, NotKubernetes
-from espalier.kube.wire import Request, Response, Stream, User
+from espalier.kube.transports.wire import Request, Response, Stream, User
 from tests.support.servers.scripted_server import client_of, failure, json_response
 
 PODS = Resource("", "v1", "pods", "Pod")

@@ -17,15 +17,15 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from espalier.kube import threaded
-from espalier.kube.access import Access, Impersonation
-from espalier.kube.channel import Channel
+from espalier.kube.connection.access import Access, Impersonation
+from espalier.kube.connection.pki import Authority
+from espalier.kube.connection.tls import CertificateError
 from espalier.kube.errors import Unreachable
-from espalier.kube.http import HttpTransport
-from espalier.kube.pki import Authority
-from espalier.kube.threaded import ThreadedTransport
-from espalier.kube.tls import CertificateError
-from espalier.kube.wire import Request, Response, Stream
+from espalier.kube.transports import threaded
+from espalier.kube.transports.channel import Channel
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.threaded import ThreadedTransport
+from espalier.kube.transports.wire import Request, Response, Stream
 from tests.support.servers.https_server import Handler, client_pair, serve, user_of
 
 AnyTransport = HttpTransport | ThreadedTransport

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from espalier.kube.errors import Conflict, Expired, Unreachable, error_of
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Stream, User
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response, Stream, User
 from tests.support.servers.scripted_server import Script
 
 WRITE = Request("POST", "/api/v1/namespaces")

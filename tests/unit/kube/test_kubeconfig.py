@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.kube.access import Access, Impersonation
-from espalier.kube.kubeconfig import Kubeconfig, find_access, in_cluster_access
-from espalier.kube.kubeconfig_entries import KubeconfigError
-from espalier.kube.pki import Authority
+from espalier.kube.connection.access import Access, Impersonation
+from espalier.kube.connection.kubeconfig import Kubeconfig, find_access, in_cluster_access
+from espalier.kube.connection.kubeconfig_entries import KubeconfigError
+from espalier.kube.connection.pki import Authority
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

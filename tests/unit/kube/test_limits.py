@@ -13,15 +13,15 @@ import pytest
 from aiohttp import web
 
 from espalier.api.core import CONFIG_MAP
-from espalier.kube.access import LARGEST_ANSWER, LARGEST_REMOTE_ANSWER, Access
 from espalier.kube.client import Client
-from espalier.kube.credentials import CredentialsError
+from espalier.kube.connection.access import LARGEST_ANSWER, LARGEST_REMOTE_ANSWER, Access
+from espalier.kube.connection.credentials import CredentialsError
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig_entries import KubeconfigError
 from espalier.kube.errors import AnswerTooLarge, KubeError, NotKubernetes, error_of
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.kubeconfig_entries import KubeconfigError
-from espalier.kube.threaded import ThreadedTransport
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.threaded import ThreadedTransport
+from espalier.kube.transports.wire import Request, Response
 from tests.support.sampling import sampled
 from tests.support.servers.https_server import authority, client_pair, serve, user_of
 from tests.support.servers.scripted_server import Script, client_of, json_response

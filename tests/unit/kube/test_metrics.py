@@ -6,9 +6,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from espalier.kube.errors import NotFound, Unreachable
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.metrics import MeasuredTransport, RequestMetrics
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request, Response
 from tests.support.servers.scripted_server import Documents, Script, failure
 
 

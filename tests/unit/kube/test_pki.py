@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.connection.pki import Authority, KeyPair
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.kube.proxies import proxy_for
+from espalier.kube.connection.proxies import proxy_for
 
 PROXY = "http://proxy.test:3128"
 

@@ -24,7 +24,7 @@ from espalier.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.wire import Request, Response
 from tests.support.servers.scripted_server import Script, client_of, failure, json_response
 
 SECRETS = Resource("", "v1", "secrets", "Secret")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.kube.errors import Unreachable
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Request, Response
 from tests.support.servers.no_retry import NO_RETRY
 
 READ, WRITE = Request("GET", "/api"), Request("POST", "/api")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from espalier.kube.server_warnings import WarningLog, warnings_of
+from espalier.kube.transports.server_warnings import WarningLog, warnings_of
 
 
 def test_headers_without_a_warning_give_none() -> None:

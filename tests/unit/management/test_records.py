@@ -7,7 +7,7 @@ from base64 import b64encode
 import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.management import creating

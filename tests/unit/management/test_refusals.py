@@ -9,12 +9,12 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE
 from espalier.api.eksa.gitops import FluxConfig
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.cli.management import deleting
 from espalier.kube.client import Client
 from espalier.kube.errors import ServerFailure, Unreachable
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.wire import Request, Response
 from espalier.management import handed_over, installing
 from espalier.management import record as records
 from espalier.management.creation import moved, until_answering

@@ -10,12 +10,17 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, MANAGEMENT_UPGRADING, MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import (
+    MANAGEMENT_CLUSTER,
+    MANAGEMENT_UPGRADING,
+    MOVE_ANNOTATION,
+    SYSTEM_NAMESPACE,
+)
 from espalier.api.resource import Key
 from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from espalier.management import record as records
 from espalier.management import removal
 from espalier.management.removal import Removal

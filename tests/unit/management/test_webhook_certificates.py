@@ -16,7 +16,7 @@ from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.management import webhook_certificates
 from espalier.management.webhook_certificates import certified, is_usable, issued
 

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from espalier.api.capi import cluster as capi
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import (
+    CLUSTER_NAME_LABEL,
+    CLUSTER_NAMESPACE_LABEL,
+    MOVE_ANNOTATION,
+    SYSTEM_NAMESPACE,
+)
 from espalier.api.resource import Key
 from espalier.moving import backup
 from espalier.moving.objects import CAPI_CLUSTER, CLUSTER, Item

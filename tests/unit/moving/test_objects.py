@@ -5,7 +5,7 @@ from typing import Any
 from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import MOVED_FROM_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVED_FROM_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object, encode_json

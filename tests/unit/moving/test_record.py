@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.eksa.group import MOVED_FROM_ANNOTATION
+from espalier.api.eksa.vocabulary.group import MOVED_FROM_ANNOTATION
 from espalier.moving.objects import CLUSTER
 from espalier.moving.record import Record, next_epoch
 from tests.support.objects.moved_clusters import GARDEN, made

@@ -12,7 +12,7 @@ import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.eksa.group import MOVE_ANNOTATION
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object, encode_json
 from espalier.moving import condition, objects

@@ -10,15 +10,15 @@ import pytest
 from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVED_FROM_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MOVED_FROM_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.moving.copies import Copies
 from espalier.moving.objects import Item, Place
 from espalier.moving.record import Record

@@ -13,7 +13,8 @@ from msgspec import convert
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.design.render import authenticator, kube_vip
+from espalier.clusters.design.render.api_server import authenticator
+from espalier.clusters.design.render.nodes import kube_vip
 from espalier.providers.tinkerbell.hardware.demand import Owner, demands
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from tests.support.objects.observed_clusters import observer, rendered_of

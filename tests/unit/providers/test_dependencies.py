@@ -7,7 +7,7 @@ import pytest
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.clusters.design.shared_parts import with_shared_parts
+from espalier.clusters.design.cluster_objects.shared_parts import with_shared_parts
 from espalier.providers.registry import PROVIDERS
 from tests.support.objects.observed_upgrades import made
 from tests.support.providers.every_provider import KINDS, SAMPLES

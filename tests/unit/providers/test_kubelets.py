@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
-from espalier.api.eksa.kubelet import PATCH
+from espalier.api.eksa.parts.kubelet import PATCH
 from espalier.clusters.design.render.kubeadm import CIPHER_SUITES
 from espalier.clusters.design.render.layered import rendered
 from tests.support.providers.scopes_of_every_provider import CLUSTERS

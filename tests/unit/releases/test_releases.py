@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.api.schema import violations
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.manifests.schema import violations
 from espalier.releases import (
     Image,
     Release,

@@ -18,9 +18,9 @@ import yaml
 
 import espalier.releases
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.api.schema import violations
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.manifests.schema import violations
 from espalier.clusters.observe.rules import releases as rules
 from espalier.clusters.observe.rules.warnings import support
 from espalier.providers.registry import PROVIDERS

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from espalier.kube.errors import StatusCause
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Handler, NoReview
 from espalier.runtime.metrics import Metrics
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse, Handler, NoReview
+from espalier.runtime.servers.webhooks import Webhooks
 
 
 def ask(handler: Handler, **request: Any) -> Any:

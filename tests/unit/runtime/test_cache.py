@@ -15,9 +15,9 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
 from espalier.kube.errors import Expired, ServerFailure
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from espalier.runtime import virtual
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.options import WATCH_FILTER_LABEL, Options
 from tests.support.objects.indexes import by_label
 from tests.support.servers.small_server import SmallServer, client_of, config_map

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
-from espalier.runtime.reflector import Source
+from espalier.runtime.caches.cache import Cache
+from espalier.runtime.caches.reflector import Source
 
 KEY = Key("default", "a")
 

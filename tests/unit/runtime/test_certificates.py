@@ -12,10 +12,10 @@ import pytest
 from cryptography import x509
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.kube.pki import KeyPair
-from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
+from espalier.kube.connection.pki import KeyPair
+from espalier.runtime.leadership.write_limits import BURST, limited
+from espalier.runtime.servers.certificates import SECRET_NAME, Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
-from espalier.runtime.write_limits import BURST, limited
 from tests.support.environments.simulated_loop import simulate
 from tests.support.servers.small_server import SmallServer, client_of
 from tests.support.waiting import running

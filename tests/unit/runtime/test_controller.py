@@ -15,12 +15,12 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict
 from espalier.runtime import virtual
-from espalier.runtime.cache import Caches
-from espalier.runtime.controller import Controller, Reconcile
-from espalier.runtime.mapping import named_by_label
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.mapping import named_by_label
+from espalier.runtime.controllers.controller import Controller, Reconcile
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.predicates import generation_changed
 from espalier.runtime.metrics import Metrics
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
-from espalier.runtime.predicates import generation_changed
 from espalier.runtime.virtual import Simulation
 from tests.support.servers.small_server import SmallServer, client_of, config_map
 from tests.support.waiting import running

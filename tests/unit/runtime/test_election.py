@@ -12,12 +12,12 @@ import pytest
 from espalier.api.core import CONFIG_MAP, LEASE
 from espalier.kube.client import Client
 from espalier.kube.errors import ServerFailure
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request
 from espalier.runtime import clock as clocks
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.election import Election
-from espalier.runtime.fencing import Fence, Fenced, fenced
+from espalier.runtime.leadership.election import Election
+from espalier.runtime.leadership.fencing import Fence, Fenced, fenced
 from espalier.runtime.options import Options
 from espalier.runtime.virtual import Simulation
 from tests.support.environments.simulated_loop import simulate

@@ -9,9 +9,9 @@ import pytest
 
 from espalier.kube.client import Client
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.election import Election, Timing
-from espalier.runtime.election_thread import ElectionThread
-from espalier.runtime.fencing import Fence
+from espalier.runtime.leadership.election import Election, Timing
+from espalier.runtime.leadership.election_thread import ElectionThread
+from espalier.runtime.leadership.fencing import Fence
 from tests.support.servers.small_server import SmallServer, client_of
 
 QUICK = Timing(lease=1.0, renew=0.5, retry=0.05)

@@ -9,8 +9,8 @@ import msgspec
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.kube.errors import ServerFailure
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request
-from espalier.runtime.events import BURST, Recorder
+from espalier.kube.transports.wire import Request
+from espalier.runtime.controllers.events import BURST, Recorder
 from espalier.runtime.virtual import Simulation
 from tests.support.environments.simulated_loop import simulate
 from tests.support.servers.small_server import SmallServer, client_of, config_map

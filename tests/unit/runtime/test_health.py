@@ -4,8 +4,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from espalier.runtime.health import health_application
-from espalier.runtime.serving import HttpServer
+from espalier.runtime.servers.health import health_application
+from espalier.runtime.servers.serving import HttpServer
 
 
 async def answer(application: web.Application, path: str) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.indexed import IndexedObjects
+from espalier.runtime.caches.indexed import IndexedObjects
 
 
 def machine(name: str) -> Object:

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.kube.pki import Authority, KeyPair
-from espalier.runtime.certificates import ServingCertificate
+from espalier.kube.connection.pki import Authority, KeyPair
+from espalier.runtime.servers.certificates import ServingCertificate
 from espalier.runtime.virtual import Simulation
 from tests.support.environments.simulated_loop import simulate
 from tests.support.servers.small_server import SmallServer, client_of

@@ -10,9 +10,9 @@ import pytest
 import structlog
 
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.wire import Request, Response
 from espalier.runtime import logs
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----"
 

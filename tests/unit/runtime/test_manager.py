@@ -14,17 +14,17 @@ from structlog.testing import capture_logs
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.resource import Key
 from espalier.kube.errors import Forbidden, NotFound, ServerFailure
-from espalier.kube.wire import Request
-from espalier.runtime.certificates import ServingCertificate
+from espalier.kube.transports.wire import Request
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.controller import Controller
-from espalier.runtime.election import Election
-from espalier.runtime.fencing import Fence, Fenced
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, fault_of
+from espalier.runtime.leadership.election import Election
+from espalier.runtime.leadership.fencing import Fence, Fenced
 from espalier.runtime.manager import CachesNotFilled, Ending, Manager
 from espalier.runtime.options import Options
-from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
+from espalier.runtime.servers.certificates import ServingCertificate
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.runtime.virtual import Simulation
-from espalier.runtime.webhooks import Webhooks
 from tests.support.environments.simulated_loop import simulate
 from tests.support.servers.small_server import SmallServer, client_of, config_map
 

@@ -10,7 +10,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
-from espalier.runtime.own_writes import OwnWrites
+from espalier.runtime.controllers.own_writes import OwnWrites
 
 
 def cluster(annotations: Mapping[str, Any] = {}, status: Mapping[str, Any] = {}, version: str = "1") -> Object:

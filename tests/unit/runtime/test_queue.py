@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from espalier.runtime.queue import LOW_PRIORITY, Backoff, WorkQueue
+from espalier.runtime.controllers.queue import LOW_PRIORITY, Backoff, WorkQueue
 
 KEYS = st.sampled_from("abcde")
 PRIORITIES = st.sampled_from([LOW_PRIORITY, -1, 0, 7])

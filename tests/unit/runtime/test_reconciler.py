@@ -15,10 +15,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
-from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
-from espalier.runtime.steps import Step
-from espalier.runtime.writer import NameTaken, Precondition
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.controllers.reconciler import Event, Reconciled, Reconciler, Report
+from espalier.runtime.controllers.steps import Step
+from espalier.runtime.controllers.writer import NameTaken, Precondition
 
 KEY = Key("team-a", "garden")
 EVENT = Event("Normal", "Ready", "it is ready")

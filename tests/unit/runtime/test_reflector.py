@@ -23,12 +23,12 @@ from espalier.kube.errors import (
     StatusDetails,
     Unreachable,
 )
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import Request
 from espalier.kube.watching import EventType
-from espalier.kube.wire import Request
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.reflector import WATCH_SECONDS, Reflector, Source, earlier
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.reflector import WATCH_SECONDS, Reflector, Source, earlier
 from tests.support.environments.simulated_loop import simulate
 from tests.support.servers.small_server import SmallServer, config_map
 from tests.support.waiting import running

@@ -11,12 +11,12 @@ from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Stream
-from espalier.runtime.fencing import Fence, Fenced
+from espalier.kube.transports.wire import Request, Response, Stream
+from espalier.runtime.leadership.fencing import Fence, Fenced
+from espalier.runtime.leadership.write_limits import TooManyWrites
 from espalier.runtime.metrics import Metrics
-from espalier.runtime.remote import RemoteClients
 from espalier.runtime.virtual import Simulation
-from espalier.runtime.write_limits import TooManyWrites
+from espalier.runtime.workload_clusters.remote import RemoteClients
 from tests.support.environments.simulated_loop import simulate
 from tests.support.servers.small_server import SmallServer, client_of, config_map
 

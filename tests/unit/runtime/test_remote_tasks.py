@@ -13,11 +13,11 @@ from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
-from espalier.kube.wire import Request, Response, Stream
-from espalier.runtime import remote_tasks
-from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import Failed, RemoteTask, RemoteTasks
+from espalier.kube.transports.wire import Request, Response, Stream
 from espalier.runtime.virtual import Simulation, run
+from espalier.runtime.workload_clusters import remote_tasks
+from espalier.runtime.workload_clusters.remote import RemoteClients
+from espalier.runtime.workload_clusters.remote_tasks import Failed, RemoteTask, RemoteTasks
 
 
 def named(name: str) -> ClusterIdentity:

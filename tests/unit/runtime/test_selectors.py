@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.runtime import selectors
+from espalier.runtime.caches import selectors
 
 LABELS = {"app": "web", "tier": "front", "example.com/team": "a", "empty": ""}
 

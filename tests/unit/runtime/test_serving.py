@@ -12,8 +12,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from espalier.kube.pki import Authority
-from espalier.runtime.serving import HttpServer
+from espalier.kube.connection.pki import Authority
+from espalier.runtime.servers.serving import HttpServer
 
 
 def serving(authority: Authority, folder: Path) -> ssl.SSLContext:

@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from espalier.api.resource import Key
-from espalier.runtime.sources import Expiry, Source
+from espalier.runtime.controllers.sources import Expiry, Source
 from espalier.runtime.virtual import Simulation, run
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from espalier.kube.errors import Conflict
-from espalier.runtime import steps
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.controllers import steps
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
 
 
 async def note_it(scope: list[str]) -> Outcome:

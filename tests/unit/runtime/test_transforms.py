@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.kube.objects import Object
-from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
+from espalier.runtime.caches.transforms import keep_managed_fields, metadata_only, strip_managed_fields
 
 OURS = {"manager": "espalier", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}
 THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:b": {}}}}

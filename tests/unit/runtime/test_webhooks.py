@@ -8,10 +8,10 @@ import aiohttp
 import msgspec
 import pytest
 
-from espalier.kube.pki import Authority, KeyPair
-from espalier.kube.tls import client_context
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.webhooks import Webhooks
+from espalier.kube.connection.pki import Authority, KeyPair
+from espalier.kube.connection.tls import client_context
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse
+from espalier.runtime.servers.webhooks import Webhooks
 
 REVIEW = msgspec.json.encode({"request": {"uid": "u1", "operation": "CREATE", "object": {"metadata": {"name": "a"}}}})
 

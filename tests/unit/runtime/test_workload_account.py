@@ -19,19 +19,25 @@ from espalier.apiserver.requests.requests import Attributes
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import Forbidden, NotFound, Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
 from espalier.kube.rbac import Right
-from espalier.kube.wire import ADMIN, Request, Response, Transport, User
-from espalier.runtime import workload_account
-from espalier.runtime.fencing import Fence
-from espalier.runtime.remote import RemoteClients
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.wire import ADMIN, Request, Response, Transport, User
+from espalier.runtime.leadership.fencing import Fence
 from espalier.runtime.virtual import Simulation, run
-from espalier.runtime.workload_account import NAME, RETRY_SECONDS, VALID_SECONDS, AccountTransport, WorkloadAccount
-from espalier.simulator.transport import user_of
-from espalier.simulator.workload_controllers import certificates
+from espalier.runtime.workload_clusters import workload_account
+from espalier.runtime.workload_clusters.remote import RemoteClients
+from espalier.runtime.workload_clusters.workload_account import (
+    NAME,
+    RETRY_SECONDS,
+    VALID_SECONDS,
+    AccountTransport,
+    WorkloadAccount,
+)
+from espalier.simulator.workload_clusters.transport import user_of
+from espalier.simulator.workload_controllers.planners import certificates
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import CertificateRequest
 from espalier.simulator.workload_controllers.writes import Change

@@ -16,12 +16,11 @@ from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request
-from espalier.runtime.cache import Caches
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.virtual import Simulation
-from espalier.runtime.write_limits import (
+from espalier.kube.transports.wire import Request
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
+from espalier.runtime.leadership.write_limits import (
     BURST,
     LONGEST_PAUSE,
     MAX_CONTENTS,
@@ -32,6 +31,7 @@ from espalier.runtime.write_limits import (
     WriteLimit,
     limited,
 )
+from espalier.runtime.virtual import Simulation
 from tests.support.environments.simulated_loop import simulate
 from tests.support.servers.small_server import SmallServer, client_of, config_map
 from tests.support.waiting import running

@@ -15,16 +15,16 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import CONFIG_MAP, NODE
 from espalier.api.resource import Key
 from espalier.apiserver.http import AddressTaken
-from espalier.clusterapi.network import Network
+from espalier.clusterapi.machines.network import Network
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import KubeError, NotFound, Unreachable
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
+from espalier.kube.transports.http import HttpTransport
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.stores import FolderStores
-from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.workload_clusters.stores import FolderStores
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 from tests.support.servers.no_retry import NO_RETRY
 
 GARDEN, ORCHARD = Key("eksa-system", "garden"), Key("eksa-system", "orchard")

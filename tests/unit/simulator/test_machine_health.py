@@ -19,9 +19,9 @@ from espalier.api.capi.machine import (
     UnhealthyNodeCondition,
 )
 from espalier.api.kinds import LARGEST_INT32
+from espalier.api.manifests.schema import violations
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.api.schema import violations
-from espalier.simulator.capi.health import (
+from espalier.simulator.capi.states.health import (
     CheckedNode,
     MachineHealth,
     NodeCondition,

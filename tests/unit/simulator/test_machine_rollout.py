@@ -23,9 +23,9 @@ from espalier.api.capi.machine import (
 )
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Condition, Head, ObjectMeta
-from espalier.clusterapi import removal
+from espalier.clusterapi.machines import removal
 from espalier.kube.objects import Object
-from espalier.simulator.capi.machine_deployment import Observed, OwnedSet, scale
+from espalier.simulator.capi.controllers.machine_deployment import Observed, OwnedSet, scale
 
 SPEC = MachineSpec(
     cluster_name="garden",

@@ -11,7 +11,7 @@ import pytest
 from espalier.api.meta import Tree
 from espalier.clusterapi.names import PAUSED
 from espalier.kube.objects import Object
-from espalier.runtime.predicates import change_of
+from espalier.runtime.controllers.predicates import change_of
 from espalier.simulator.capi import predicates
 
 View = Callable[[Object], Any]

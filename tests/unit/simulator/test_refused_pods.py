@@ -11,14 +11,14 @@ import pytest
 
 from espalier.api.core import POD, STATEFUL_SET
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi.network import Network
+from espalier.clusterapi.machines.network import Network
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import Forbidden, KubeError, Status, StatusCause, StatusDetails, Unreachable
-from espalier.kube.pki import Authority
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.stores import MemoryStores
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.stores import MemoryStores
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
-from espalier.simulator.workloads import Workloads
 
 CLUSTER = Key("eksa-system", "seed")
 DATABASE = {

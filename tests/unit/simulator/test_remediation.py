@@ -11,10 +11,16 @@ import pytest
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.meta import Tree
-from espalier.clusterapi.remediation import REMEDIATION_FOR
+from espalier.clusterapi.machines.remediation import REMEDIATION_FOR
 from espalier.kube.objects import Object, to_bytes
-from espalier.runtime.outcome import Wait
-from espalier.simulator.capi.control_plane import Observed, OwnedMachine, Scaling, next_scaling, pending_remediation
+from espalier.runtime.controllers.outcome import Wait
+from espalier.simulator.capi.states.control_plane import (
+    Observed,
+    OwnedMachine,
+    Scaling,
+    next_scaling,
+    pending_remediation,
+)
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SICK = [

@@ -10,7 +10,7 @@ import pytest
 from espalier.api.core import CONFIG_MAP, NODE
 from espalier.api.meta import Tree
 from espalier.kube.errors import Unreachable
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.simulator.connections import Link
 from espalier.simulator.seeds import Seed, SeedDown
 from tests.support.gardens.seeds import SHOOT, on_a_seed, until

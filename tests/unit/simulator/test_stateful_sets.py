@@ -19,7 +19,7 @@ from espalier.api.core import (
 )
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.simulator.workload_controllers import budgets
+from espalier.simulator.workload_controllers.planners import budgets
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete
 from tests.support.environments.pod_network import pod_network
 from tests.support.histories.planned_cluster import Environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from espalier.simulator.stores import FolderStores
+from espalier.simulator.workload_clusters.stores import FolderStores
 
 
 def test_an_identity_stays_with_its_folder(tmp_path: Path) -> None:

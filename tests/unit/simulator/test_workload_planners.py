@@ -12,7 +12,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.simulator.addons import coredns, kube_proxy
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_TAINT, Kubeadm
-from espalier.simulator.workload_controllers import budgets
+from espalier.simulator.workload_controllers.planners import budgets
 from espalier.simulator.workload_controllers.writes import Change
 from tests.support.environments.pod_network import pod_network
 from tests.support.histories.planned_cluster import Environment

@@ -12,7 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 from tests.support.servers.web_server import tls
 
 

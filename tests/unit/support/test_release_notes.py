@@ -39,4 +39,4 @@ def test_words_of_our_code_are_texts_and_fields() -> None:
     words = vocabulary()
     assert "upgrades/node/cluster_configuration.py" in words["NodeLocalCRISocket"]
     assert "workerNodeGroupConfigurations" in words
-    assert "api/eksa/kubelet.py" in words["defaultPodSysctls"]
+    assert "api/eksa/parts/kubelet.py" in words["defaultPodSysctls"]

@@ -8,8 +8,13 @@ from typing import get_args
 
 import pytest
 
-from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, RESTARTED_BY_UPGRADE, UPGRADER_LABEL
-from espalier.clusterapi.bootstrap_changes import changes_since, traits
+from espalier.api.eksa.vocabulary.upgrade_keys import (
+    CORDONED_BY_UPGRADE,
+    DRAIN_BLOCKED,
+    RESTARTED_BY_UPGRADE,
+    UPGRADER_LABEL,
+)
+from espalier.clusterapi.changes.bootstrap_changes import changes_since, traits
 from espalier.upgrader import changes, draining, static_pods
 from espalier.upgrader.main import ROOT, main
 from espalier.upgrades.node.pod import CHANGES_FILE, Role, Upgrader, pod

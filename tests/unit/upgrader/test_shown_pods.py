@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from espalier.simulator.hosts.static_pods import COMPONENTS
-from espalier.simulator.workload_controllers.kubelet import running_status
+from espalier.simulator.workload_controllers.planners.kubelet import running_status
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Node, Pod
 from tests.support.environments.simulated_node import NAME, NEW, STEPS, Simulated, simulated

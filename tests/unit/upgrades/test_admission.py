@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest
 from espalier.upgrades import admission
 from tests.support.objects.observed_upgrades import made
 from tests.support.objects.upgrade_objects import handlers

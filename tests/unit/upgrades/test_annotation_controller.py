@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL as CLUSTER_LABEL
-from espalier.api.eksa.group import CLUSTER_NAMESPACE_LABEL
-from espalier.api.eksa.upgrade_keys import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, NODE_IN_WORK
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL as CLUSTER_LABEL
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAMESPACE_LABEL
+from espalier.api.eksa.vocabulary.upgrade_keys import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, NODE_IN_WORK
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
 from espalier.upgrades.annotation_controller import (
     AnnotationContext,
@@ -29,7 +29,7 @@ from espalier.upgrades.annotation_controller import (
 )
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.group import DueMachines
-from espalier.upgrades.observe import UpgradeObserver
+from espalier.upgrades.observed.observe import UpgradeObserver
 from tests.support.objects.observed_upgrades import machine, made
 
 TEMPLATE = {"apiGroup": "g", "kind": "K", "name": "t"}

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrade_keys import UNFINISHED
+from espalier.api.eksa.vocabulary.upgrade_keys import UNFINISHED
 from espalier.api.meta import Condition
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
-from espalier.runtime.outcome import Continue
+from espalier.runtime.controllers.outcome import Continue
 from espalier.upgrades import names
 from espalier.upgrades.node import context
 from espalier.upgrades.node import steps as node_life

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrade_keys import REPLACING
 from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
@@ -18,19 +17,20 @@ from espalier.api.eksa.upgrades import (
     NodeUpgradeSpec,
     NodeUpgradeStatus,
 )
+from espalier.api.eksa.vocabulary.upgrade_keys import REPLACING
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
-from espalier.runtime import steps
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers import steps
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import expected, reconciling
-from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup
 from espalier.upgrades.group.group import GroupScope
 from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.group.steps import STEPS
+from espalier.upgrades.observed.cluster_view import MachineView
 from tests.support.objects.observed_upgrades import NEW, OLD, cluster_view, machine, made, node, pods
 
 PLANES = ("a", "b", "c")

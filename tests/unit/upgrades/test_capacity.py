@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
-from espalier.api.quantities import amount
+from espalier.api.text.quantities import amount
 from espalier.kube.client import Client
 from espalier.kube.objects import ObjectList
 from espalier.upgrades.node import capacity
 from espalier.upgrades.node.capacity import PodRequest, fits, has_room
-from espalier.upgrades.views import Node
+from espalier.upgrades.observed.views import Node
 from tests.support.objects.observed_upgrades import made
 
 READY = [{"type": "Ready", "status": "True"}]

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from espalier.api.core import NODE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.runtime import virtual
-from espalier.runtime.cache import Caches
-from espalier.runtime.transforms import metadata_unless
-from espalier.upgrades.cluster_tracker import _RunningCaches
-from espalier.upgrades.cluster_view import ClusterView
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.transforms import metadata_unless
+from espalier.upgrades.observed.cluster_tracker import _RunningCaches
+from espalier.upgrades.observed.cluster_view import ClusterView
 from tests.support.objects.observed_upgrades import made
 
 

@@ -14,16 +14,16 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, ObjectReference
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
 from espalier.kube.objects import Object, encode_json
 from espalier.upgrades import expected
-from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.group import deployment as deployment_group
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup, Sets
 from espalier.upgrades.group.group import GroupScope, shared_problem
 from espalier.upgrades.group.observe import GroupContext
 from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.observed.cluster_view import MachineView
 from tests.support.objects.observed_upgrades import cluster_view, machine, node
 
 BEFORE: Tree = {"version": "v1.36.3", "bootstrap": {}}

@@ -12,17 +12,17 @@ import msgspec
 import pytest
 
 from espalier.api.conditions import timestamp
-from espalier.api.eksa.upgrade_keys import DRAIN_BLOCKED, RETRY_ANNOTATION
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade
+from espalier.api.eksa.vocabulary.upgrade_keys import DRAIN_BLOCKED, RETRY_ANNOTATION
 from espalier.api.meta import Condition, Tree
-from espalier.runtime.outcome import Continue, Wait
+from espalier.runtime.controllers.outcome import Continue, Wait
 from espalier.upgrades import expected, names
 from espalier.upgrades.node import capacity, pod
 from espalier.upgrades.node import observe as node_scope
 from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
-from espalier.upgrades.views import Node
+from espalier.upgrades.observed.views import Node
 from tests.support.objects.observed_upgrades import (
     NEW,
     ended,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade, ObjectReference
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.upgrades import names

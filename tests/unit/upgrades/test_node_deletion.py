@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, NODE_FINALIZER
+from espalier.api.eksa.vocabulary.upgrade_keys import CORDONED_BY_UPGRADE, NODE_FINALIZER
 from espalier.api.meta import Condition, Tree
-from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.runtime.writer import Precondition
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
+from espalier.runtime.controllers.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.node import context
 from espalier.upgrades.node import deletion as node_deletion

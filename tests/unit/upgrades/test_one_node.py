@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, NODE_IN_WORK
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.upgrade_keys import CORDONED_BY_UPGRADE, NODE_IN_WORK
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from espalier.upgrades.node import observe as node_scope
 from espalier.upgrades.node import steps as node_life
 from tests.support.objects.observed_upgrades import (

@@ -8,11 +8,12 @@ import pytest
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import kubernetes_versions
-from espalier.runtime.outcome import Done, Wait
-from espalier.upgrades import health, reconciling
+from espalier.runtime.controllers.outcome import Done, Wait
+from espalier.upgrades import reconciling
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.node import controller as node_upgrade
+from espalier.upgrades.observed import health
 from tests.support.objects.observed_upgrades import machine, node, pods
 
 

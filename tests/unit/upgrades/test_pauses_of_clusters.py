@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
-from espalier.upgrades.observe import _pause_changed
+from espalier.upgrades.observed.observe import _pause_changed
 from tests.support.objects.observed_upgrades import made
 
 

@@ -16,7 +16,7 @@ from espalier.kube.objects import Object, encode_json
 from espalier.upgrades.node import pod
 from espalier.upgrades.node import status as progress
 from espalier.upgrades.node.containers import DRAIN, KUBEADM, STEPS
-from espalier.upgrades.views import Pod
+from espalier.upgrades.observed.views import Pod
 
 DONE: Tree = {"terminated": {"exitCode": 0, "reason": "Completed"}}
 RUNS: Tree = {"running": {}}

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, REPLACING
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE, REPLACING
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from espalier.upgrades import expected
 from espalier.upgrades.annotation_controller import AnnotationContext, replace_lost
 from espalier.upgrades.group import control_plane as control_plane_group

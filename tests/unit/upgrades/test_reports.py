@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa import reasons
+from espalier.api.definitions.reference import UNCHANGED, Prose
 from espalier.api.eksa.upgrades import NodeUpgradeStatus
+from espalier.api.eksa.vocabulary import reasons
 from espalier.api.meta import Condition
-from espalier.api.reference import UNCHANGED, Prose
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from espalier.upgrades import reconciling
 from espalier.upgrades.node import controller as node_upgrade
 from tests.support.objects.observed_upgrades import made

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.clusters.design.provider import infrastructures
 from espalier.kube.rbac import Rights
 from espalier.providers.registry import PROVIDERS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from espalier.api import schema
 from espalier.api.kinds import KubeObject
+from espalier.api.manifests import schema
 from tests.support.objects.upgrade_objects import SPECS
 
 FIELDS = [(kind, field) for kind, spec in SPECS.items() for field in spec if field.endswith("Version")]

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.releases import Releases

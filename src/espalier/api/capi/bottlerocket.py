@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from espalier.api.eksa.host_os import BottlerocketConfiguration
+from espalier.api.eksa.parts.host_os import BottlerocketConfiguration
 from espalier.api.kinds import ATOMIC
 from espalier.api.meta import Part
 

@@ -10,9 +10,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from espalier.api.definitions.reference import Annotation, Label, Writer
 from espalier.api.kinds import AGE, ATOMIC, Column, KindsOf, KubeObject, listing
 from espalier.api.meta import Condition, Observed, Part
-from espalier.api.reference import Annotation, Label, Writer
 
 GROUP = "cluster.x-k8s.io"
 VERSION = "v1beta2"

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from espalier.api.capi.bottlerocket import CertBundle
 from espalier.api.capi.kubeadm import BOOTSTRAP_GROUP, BootstrapUser, File, Ntp
-from espalier.api.eksa.host_os import BottlerocketBoot, BottlerocketKernel
+from espalier.api.eksa.parts.host_os import BottlerocketBoot, BottlerocketKernel
 from espalier.api.kinds import AGE, ATOMIC, Column, KindsOf, KubeObject
 from espalier.api.meta import Condition, Observed, Part
 

@@ -1,6 +1,7 @@
 """The kinds of `anywhere.eks.amazonaws.com` that belong to no provider, and EKS Distro's Release."""
 
-from espalier.api.eksa import aws, cluster, distro, gitops, identity_providers, release, upgrades
+from espalier.api.eksa import aws, cluster, gitops, identity_providers, upgrades
+from espalier.api.eksa.releases import distro, release
 from espalier.api.kinds import KubeObject
 
 CLUSTER_KINDS: tuple[type[KubeObject], ...] = (

@@ -10,20 +10,20 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import cluster_rules
-from espalier.api.eksa.control_plane import (
+from espalier.api.eksa.declaring import eksa_kind
+from espalier.api.eksa.parts import cluster_rules
+from espalier.api.eksa.parts.control_plane import (
     ControlPlaneConfiguration,
     EtcdEncryption,
     ExternalEtcdConfiguration,
     PodIAMConfig,
 )
-from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.fields import KUBERNETES_VERSION, Ref
-from espalier.api.eksa.health_checks import MachineHealthCheck
-from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
-from espalier.api.eksa.packages import PackageConfiguration
-from espalier.api.eksa.release import BundlesRef
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.fields import KUBERNETES_VERSION, Ref
+from espalier.api.eksa.parts.health_checks import MachineHealthCheck
+from espalier.api.eksa.parts.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
+from espalier.api.eksa.parts.packages import PackageConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.releases.release import BundlesRef
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.moves import MOVED_WITH_OWNED

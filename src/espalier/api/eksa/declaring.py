@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa.vocabulary.group import GROUP, VERSION
 from espalier.api.kinds import KindsOf
 from espalier.api.moves import MOVED
 

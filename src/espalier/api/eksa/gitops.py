@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import sentences
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.fields import same
-from espalier.api.eksa.forms import DNS_LABELS, Form
+from espalier.api.eksa.parts.fields import same
+from espalier.api.eksa.parts.forms import DNS_LABELS, Form
+from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import AGE, KubeObject, Rule
 from espalier.api.meta import Observed, Part
 

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import sentences
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.fields import HTTPS_URLS, ONE_LINE, Text, is_https_url, same, unchanged
+from espalier.api.eksa.parts.fields import HTTPS_URLS, ONE_LINE, Text, is_https_url, same, unchanged
+from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
 

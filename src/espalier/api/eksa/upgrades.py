@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from espalier.api import conditions as condition_list
-from espalier.api.eksa import reasons
+from espalier.api.definitions.reference import ConditionProse
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.upgrade_keys import IN_PLACE_REFUSED
+from espalier.api.eksa.vocabulary import reasons
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_REFUSED
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, listing
 from espalier.api.meta import Condition, ObjectMeta, Observed, Part
-from espalier.api.reference import ConditionProse
 
 UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
 """On a Machine while Cluster API upgrades it in place through hooks."""

@@ -19,8 +19,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.printable import in_one_line
+from espalier.api.text.printable import in_one_line
+from espalier.api.trees import json_trees
 
 LARGEST = 256 * 1024
 """Bytes of a sync object: a marker names each snapshot that was copied, at about 60 bytes."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from espalier.api.violations import Violation
+from espalier.api.text.violations import Violation
 
 
 class TimingError(ValueError):

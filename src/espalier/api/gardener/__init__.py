@@ -1,26 +1,27 @@
 """Gardener's kinds, as far as we write or read them, and the facts that all parts of a migration share."""
 
-from espalier.api.gardener import (
-    backups,
-    cloud_profile,
+from espalier.api.gardener import etcd, machines
+from espalier.api.gardener.extensions import (
     cluster,
     control_plane,
-    controller_installation,
-    controller_registration,
-    credentials_binding,
     dns_record,
-    etcd,
     extension,
     extension_backups,
     infrastructure,
-    machines,
     network,
     operating_system_config,
+    worker,
+)
+from espalier.api.gardener.garden import (
+    backups,
+    cloud_profile,
+    controller_installation,
+    controller_registration,
+    credentials_binding,
     project,
     seed,
     shoot,
     shoot_state,
-    worker,
 )
 from espalier.api.kinds import KubeObject
 

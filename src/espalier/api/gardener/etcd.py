@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from espalier.api.gardener import reasons
-from espalier.api.gardener.operations import Condition, LastError, LastOperation, SecretReference
+from espalier.api.definitions.reference import ConditionProse
+from espalier.api.gardener.vocabulary import reasons
+from espalier.api.gardener.vocabulary.operations import Condition, LastError, LastOperation, SecretReference
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, Scale, kind, listing
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Observed, Part
-from espalier.api.reference import ConditionProse
 from espalier.api.resource import Resource
 
 MAIN = "etcd-main"

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.capi.machine import RolloutStrategy
-from espalier.api.gardener.operations import RawExtension, SecretReference, Time
+from espalier.api.definitions.reference import Finalizer, Writer
+from espalier.api.gardener.vocabulary.operations import RawExtension, SecretReference, Time
 from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KindsOf, KubeObject, Scale
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ABSENT, Observed, Part
-from espalier.api.reference import Finalizer, Writer
 
 GROUP = "machine.sapcloud.io"
 VERSION = "v1alpha1"

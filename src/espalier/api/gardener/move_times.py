@@ -6,10 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api.definitions.reference import Annotation, Writer
 from espalier.api.etcd.timing import Timing, TimingError
-from espalier.api.gardener.metadata_keys import DOMAIN
-from espalier.api.reference import Annotation, Writer
+from espalier.api.gardener.vocabulary.metadata_keys import DOMAIN
+from espalier.api.trees import json_trees
 
 KEY: Annotated[
     str,

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.printable import quoted
+from espalier.api.text.printable import quoted
+from espalier.api.trees import json_trees
 
 LARGEST = 64 * 1024
 """Bytes of the annotation."""

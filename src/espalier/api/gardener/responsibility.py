@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from espalier.api.gardener import metadata_keys, ownership
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener import ownership
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import Ownership, OwnershipError
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
 from espalier.api.meta import ObjectMeta
 
 _REPEATED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.apiserver.requests.requests import Attributes
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 MASTERS = "system:masters"
 

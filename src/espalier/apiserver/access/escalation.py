@@ -12,16 +12,16 @@ from itertools import product
 import msgspec
 
 from espalier.api import core as builtin
-from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.text.listing import first
 from espalier.apiserver.access.authorization import MASTERS
 from espalier.apiserver.access.rbac import Binding, PolicyRule, Role
 from espalier.apiserver.requests.requests import Attributes, Authorizer, RequestInfo
 from espalier.apiserver.storage.store import Store
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import ApiError
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 RulesFor = Callable[[User, str], Sequence[PolicyRule]]
 """The rules of a user in a namespace."""

@@ -15,7 +15,7 @@ from espalier.api.resource import Key, Resource
 from espalier.apiserver.access.authorization import administrators_only
 from espalier.apiserver.requests.requests import Attributes
 from espalier.apiserver.storage.store import Store
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 P = TypeVar("P", bound=Part)
 

@@ -8,7 +8,7 @@ import ssl
 import aiohttp
 
 from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
-from espalier.kube.tls import CertificateError, client_context
+from espalier.kube.connection.tls import CertificateError, client_context
 
 MAX_ANSWER = 16 * 1024 * 1024
 """The maximum bytes of a response."""

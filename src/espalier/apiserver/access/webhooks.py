@@ -16,14 +16,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
+from espalier.api.trees import json_trees
 from espalier.apiserver.builtin.webhook_rules import Admission, Webhook
 from espalier.apiserver.fields.json_patch import json_patch
 from espalier.kube.errors import ApiError, BadRequest, ServerFailure, Status, error_of
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.api.quantities import amount
+from espalier.api.text.quantities import amount
 from espalier.apiserver.schema import names
 from espalier.apiserver.schema.metadata import name_part_problems
 from espalier.apiserver.wire import failures

@@ -21,7 +21,7 @@ from espalier.api.meta import Tree
 from espalier.apiserver.wire import failures
 from espalier.kube.client_certificates import LEAST_SECONDS, SIGNER
 from espalier.kube.errors import StatusCause
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 MASTERS_SIGNER = SIGNER

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from espalier.api.json_path import compiled
 from espalier.api.kinds import Column
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
+from espalier.api.trees.json_path import compiled
 from espalier.apiserver.builtin import printers
 from espalier.apiserver.builtin.printers import Cell, PrinterColumn
 from espalier.apiserver.wire.content import READ, NotAcceptable

@@ -15,7 +15,7 @@ from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.wire.failures import invalid, required, unsupported
 from espalier.kube.errors import StatusCause
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 GROUP = "admissionregistration.k8s.io"
 REVIEW_VERSION = "v1"

@@ -20,7 +20,7 @@ from espalier.apiserver.schema.metadata import FOREGROUND, ORPHAN
 from espalier.apiserver.storage.store import Change
 from espalier.kube.errors import ApiError, Conflict, NotFound, error_of
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import Request, Response, User
+from espalier.kube.transports.wire import Request, Response, User
 
 USER = User("system:apiserver", ("system:masters", "system:authenticated"))
 AGENT = "housekeeping"

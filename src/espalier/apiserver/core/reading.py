@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.resource import Key
+from espalier.api.trees import json_trees
 from espalier.apiserver.builtin.scaling import scale_of
 from espalier.apiserver.builtin.tables import form_of
 from espalier.apiserver.core.core import Answer, Core, item_of_list, raw_in_served_version

@@ -13,7 +13,7 @@ from espalier.apiserver.requests.requests import Attributes, RequestInfo
 from espalier.apiserver.wire import failures
 from espalier.kube.objects import encode_json
 from espalier.kube.server_side_apply import managed_fields
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 KINDS = frozenset(
     {

@@ -33,8 +33,8 @@ import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
-from espalier.api import json_trees
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 from espalier.apiserver.access import escalation, signing_rights
 from espalier.apiserver.access.rbac import Rbac
 from espalier.apiserver.builtin.scaling import scale_of

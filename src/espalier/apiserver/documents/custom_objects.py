@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from espalier.api import json_trees, paths
 from espalier.api.meta import Tree
+from espalier.api.text import paths
+from espalier.api.trees import json_trees
 from espalier.apiserver.schema import rules
 from espalier.apiserver.schema.registry import ServedKind
 from espalier.kube.errors import StatusCause

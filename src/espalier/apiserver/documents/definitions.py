@@ -9,10 +9,10 @@ import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api import core
-from espalier.api.json_path import compiled
 from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.trees.json_path import compiled
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.schema import default_problems, rule_problems
 from espalier.apiserver.schema.pruning import Pruner

@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from espalier.api.meta import Tree
-from espalier.api.versions import parsed
+from espalier.api.text.versions import parsed
 from espalier.apiserver.schema.registry import Registry, ServedKind
 from espalier.apiserver.wire.content import JSON, NOT_FOUND
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.wire import Request, Response
 
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
 HEALTH = frozenset({"healthz", "livez", "readyz"})

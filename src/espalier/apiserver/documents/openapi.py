@@ -20,7 +20,7 @@ from espalier.apiserver.schema.registry import Registry, ServedKind
 from espalier.apiserver.wire import swagger_protobuf
 from espalier.apiserver.wire.content import JSON, NOT_FOUND
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import Request, Response
+from espalier.kube.transports.wire import Request, Response
 
 GVK = "x-kubernetes-group-version-kind"
 SCHEMAS = "#/components/schemas/"

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 from espalier.apiserver.wire import go_json
 from espalier.apiserver.wire.content import TooLarge
 from espalier.apiserver.wire.failures import bad_request, invalid, invalid_object, rejected, shown

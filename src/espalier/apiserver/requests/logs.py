@@ -10,7 +10,7 @@ import msgspec
 from espalier.api.meta import Tree
 from espalier.apiserver.requests.requests import RequestInfo
 from espalier.apiserver.wire import failures, options
-from espalier.kube.wire import Response
+from espalier.kube.transports.wire import Response
 
 SUBRESOURCE = "log"
 PLAIN = "text/plain"

@@ -10,7 +10,7 @@ from msgspec import structs
 from espalier.api.resource import Key
 from espalier.apiserver.schema.registry import Registry, ServedKind
 from espalier.apiserver.wire import content, failures, options
-from espalier.kube.wire import Request, User
+from espalier.kube.transports.wire import Request, User
 
 _OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}

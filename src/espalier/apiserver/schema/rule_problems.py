@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from espalier.api.meta import Tree
-from espalier.apiserver.schema import cel, cel_values
+from espalier.apiserver.schema.expressions import cel, cel_values
 from espalier.apiserver.schema.rules import VALIDATIONS, field_path
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause

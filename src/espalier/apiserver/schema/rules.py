@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.api.printable import in_one_line
-from espalier.apiserver.schema import cel, cel_values
+from espalier.api.text.printable import in_one_line
+from espalier.apiserver.schema.expressions import cel, cel_values
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json

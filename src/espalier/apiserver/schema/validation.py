@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from espalier.api import paths
 from espalier.api.meta import Tree
+from espalier.api.text import paths
 from espalier.apiserver.schema import formats
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause

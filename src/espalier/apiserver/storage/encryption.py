@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from espalier.api.violations import ManifestError
-from espalier.api.yaml_trees import trees
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees.yaml_trees import trees
 
 PREFIX = b"k8s:enc:"
 _MAX_LABEL = 200

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import msgspec
 
-from espalier.api import json_trees, yaml_text
 from espalier.api.meta import Tree
-from espalier.api.violations import ManifestError
-from espalier.api.yaml_trees import trees
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees import json_trees, yaml_text
+from espalier.api.trees.yaml_trees import trees
 from espalier.apiserver.wire import protobuf
 from espalier.apiserver.wire.failures import NoSuchPath
 from espalier.kube.errors import ApiError, BadRequest, Status
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import Response
+from espalier.kube.transports.wire import Response
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from espalier.api.printable import json_text
 from espalier.api.resource import Resource
+from espalier.api.text.printable import json_text
 from espalier.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -21,7 +21,7 @@ from espalier.kube.errors import (
     StatusDetails,
 )
 from espalier.kube.objects import encode_json
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 
 class MethodNotAllowed(ApiError):

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees, quantities
+from espalier.api.text import quantities
+from espalier.api.trees import json_trees
 
 MAX_SHOWN = 30
 """The maximum bytes of a body in messages."""

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 from espalier.kube.objects import encode_json
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from espalier.api.listing import counted
-from espalier.api.spans import span
-from espalier.cli.kit.layout import Table
+from espalier.api.text.listing import counted
+from espalier.api.text.spans import span
+from espalier.cli.kit.printing.layout import Table
 from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.sets import FindingReason, Inventory, SnapshotSet, StoredSnapshot
 from espalier.etcdbackup.snapshots.verification import Checked, Verdict

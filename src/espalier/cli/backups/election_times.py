@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from espalier.api import yaml_trees
 from espalier.api.etcd.timing import Timing, TimingError
-from espalier.api.violations import Violation, nearest_name, shown
+from espalier.api.text.violations import Violation, nearest_name, shown
+from espalier.api.trees import yaml_trees
 from espalier.cli.kit.failures import Usage
 
 _LARGEST = 1 << 16

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.api.listing import counted
+from espalier.api.text.listing import counted
 from espalier.cli.backups.etcd_agent_work import explained, opened
-from espalier.cli.kit import flags, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Damaged, Failure, Usage
-from espalier.cli.kit.transfer import Transfer
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.transfer import Transfer
 from espalier.etcdbackup.restore.errors import Incomplete, RestoreError
 from espalier.etcdbackup.restore.members import Membership, membership
 from espalier.etcdbackup.restore.restorer import Options, Restored

@@ -14,8 +14,9 @@ from aiohttp import web
 from espalier.api.etcd.timing import Timing
 from espalier.cli.backups import etcd_election
 from espalier.cli.backups.etcd_agent_work import opened
-from espalier.cli.kit import flags, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.printing import output
 from espalier.etcd.credentials import CertificateError, TlsFiles
 from espalier.etcd.endpoints import endpoint
 from espalier.etcdbackup.agent import process
@@ -25,8 +26,8 @@ from espalier.etcdbackup.election import agent
 from espalier.etcdbackup.restore.data_directory import check_is_of_etcd
 from espalier.etcdbackup.restore.errors import RestoreError
 from espalier.etcdbackup.restore.members import Membership, membership
+from espalier.etcdbackup.running.data.initialization import Initialization, add_initialization
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
-from espalier.etcdbackup.running.initialization import Initialization, add_initialization
 from espalier.etcdbackup.running.members import Members
 from espalier.etcdbackup.running.process import Ownership, run_agent
 from espalier.etcdbackup.snapshots.names import Compression
@@ -35,7 +36,7 @@ from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import Store
-from espalier.kube.wire import in_url
+from espalier.kube.transports.wire import in_url
 from espalier.runtime.clock import SystemClock
 
 COMPRESSIONS = {compression.word: compression for compression in Compression if compression is not Compression.LZW}

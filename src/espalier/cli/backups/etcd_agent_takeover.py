@@ -10,12 +10,13 @@ from pathlib import Path
 from espalier.cli.backups import etcd_election
 from espalier.cli.backups.etcd_agent_run import retries_within, server_files
 from espalier.cli.backups.etcd_agent_work import opened
-from espalier.cli.kit import flags, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.printing import output
 from espalier.etcdbackup.election import copier
 from espalier.etcdbackup.running.copier import CopyParts
 from espalier.etcdbackup.running.process import Address, run_copier
-from espalier.kube.wire import in_url
+from espalier.kube.transports.wire import in_url
 from espalier.runtime.clock import SystemClock
 
 

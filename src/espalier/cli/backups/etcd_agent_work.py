@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from espalier.api.listing import counted, first
-from espalier.api.spans import span
+from espalier.api.text.listing import counted, first
+from espalier.api.text.spans import span
 from espalier.cli.backups import backup_tables as tables
-from espalier.cli.kit import flags, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Damaged, Exit, Failure, NotReachable, Overdue, Usage
-from espalier.cli.kit.progress import Progress
-from espalier.cli.kit.transfer import Transfer
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.progress import Progress
+from espalier.cli.kit.printing.transfer import Transfer
 from espalier.etcdbackup.copying.copier import Copied, Copier, wait_for_final
 from espalier.etcdbackup.copying.plan import Choice, plan
 from espalier.etcdbackup.snapshots.names import LAYOUT, LEGACY_LAYOUT, parse_key

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from espalier.kube.tls import unverified_context
+from espalier.kube.connection.tls import unverified_context
 
 TIMEOUT = 10.0
 NEXT_ADDRESS = 0.25

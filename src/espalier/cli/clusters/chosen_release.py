@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from espalier.api.manifests import Document
+from espalier.api.manifests.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.violations import Problem, Violation
+from espalier.api.text.violations import Problem, Violation
 from espalier.kube.objects import Object
 from espalier.releases import Releases
 

@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeVar
 
 from espalier.api import conditions
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.follow import follow

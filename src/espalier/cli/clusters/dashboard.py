@@ -15,17 +15,19 @@ from pathlib import Path
 
 import click
 
-from espalier.api.printable import in_one_line
-from espalier.cli.kit import connection, flags, interrupts, output
-from espalier.cli.kit.announcing import Announcing
+from espalier.api.text.printable import in_one_line
+from espalier.cli.kit import flags, interrupts
 from espalier.cli.kit.commands import Command
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.announcing import Announcing
 from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.printing import output
 from espalier.dashboard.html import page as frames
 from espalier.dashboard.observation import Observation, ReadOnly
 from espalier.dashboard.serving import Dashboard
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
-from espalier.kube.http import HttpTransport
+from espalier.kube.transports.http import HttpTransport
 from espalier.runtime import logs
 from espalier.runtime.clock import SystemClock
 
@@ -64,7 +66,7 @@ async def dashboard(
       espalier dashboard
     """
     # Plans validate and render, with all that these need.
-    from espalier.cli.clusters.dashboard_plans import plan_of  # noqa: PLC0415
+    from espalier.cli.clusters.plans.dashboard_plans import plan_of  # noqa: PLC0415
 
     logs.setup(level="error")
     access = connection.access_of(flags.Connection(kubeconfig, context, namespace))

@@ -13,12 +13,13 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
-from espalier.api.violations import ManifestError
-from espalier.cli.clusters import documents, other_kinds, placeholders
-from espalier.cli.kit import flags, formats, output
+from espalier.api.text.violations import ManifestError
+from espalier.cli.clusters.manifests import documents, other_kinds, placeholders
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connecting.home import private
 from espalier.cli.kit.failures import Usage
-from espalier.cli.kit.home import private
+from espalier.cli.kit.printing import formats, output
 from espalier.clusters.design.starting_manifest import Choices, UnsupportedChoiceError
 from espalier.providers.kinds import MANIFESTS, hardware_manifest
 
@@ -115,8 +116,8 @@ def objects(
       espalier generate objects -f examples/docker.yaml > objects.yaml
     """
     # Other commands need not load the code for validation and rendering.
-    from espalier.cli.clusters import examination  # noqa: PLC0415
-    from espalier.cli.clusters.offline import OfflineManager  # noqa: PLC0415
+    from espalier.cli.clusters.manifests import examination  # noqa: PLC0415
+    from espalier.cli.clusters.manifests.offline import OfflineManager  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     documents_, problems, others = documents.examined(filename, several=True)

@@ -15,17 +15,18 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from espalier.api.listing import counted
-from espalier.cli.clusters import documents, mirror_authority
-from espalier.cli.kit import flags, output
+from espalier.api.text.listing import counted
+from espalier.cli.clusters.manifests import documents, mirror_authority
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Command, Group
+from espalier.cli.kit.connecting.registry_credentials import CredentialsFailed, credentials_for
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.progress import Progress
-from espalier.cli.kit.registry_credentials import CredentialsFailed, credentials_for
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.progress import Progress
 from espalier.releases import Releases
 
 if TYPE_CHECKING:
-    from espalier.api.eksa.network import RegistryMirrorConfiguration
+    from espalier.api.eksa.parts.network import RegistryMirrorConfiguration
     from espalier.cli.clusters.airgap.copying import Copied
     from espalier.cli.clusters.airgap.registries import Account, HttpRegistry
     from espalier.cli.clusters.airgap.wanted import Mirror, WantedImage
@@ -74,7 +75,7 @@ class Selection(msgspec.Struct, frozen=True):
         minors = {str(minor) for minor in (spec.get("kubernetesVersion"), *groups) if minor}
         mirror = spec.get("registryMirrorConfiguration")
         if mirror:
-            from espalier.api.eksa.network import RegistryMirrorConfiguration  # noqa: PLC0415
+            from espalier.api.eksa.parts.network import RegistryMirrorConfiguration  # noqa: PLC0415
 
             mirror = msgspec.convert(mirror, RegistryMirrorConfiguration)
         return str(spec.get("eksaVersion") or ""), sorted(minors), mirror or None

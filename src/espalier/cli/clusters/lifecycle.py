@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig
-from espalier.api.listing import counted
-from espalier.api.manifests import Document
+from espalier.api.manifests.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.api.violations import ManifestError
-from espalier.cli.clusters import chosen_release, documents, from_git, kubeconfig, other_kinds, waiting
-from espalier.cli.kit import connection, flags, output, questions, shown_commands
+from espalier.api.text.listing import counted
+from espalier.api.text.violations import ManifestError
+from espalier.cli.clusters import chosen_release
+from espalier.cli.clusters.access import kubeconfig
+from espalier.cli.clusters.git import from_git
+from espalier.cli.clusters.manifests import documents, other_kinds
+from espalier.cli.clusters.reports import waiting
+from espalier.cli.kit import flags, shown_commands
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing import output, questions
+from espalier.cli.kit.printing.progress import Progress
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 
 if TYPE_CHECKING:
-    from espalier.cli.clusters import git_pushes
+    from espalier.cli.clusters.git import git_pushes
 
 
 async def delete_cluster(
@@ -51,7 +57,7 @@ async def delete_cluster(
                 further = await _further_targets(connected.client, others, connected.namespace, all_kinds=all_kinds)
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
             await _check_deletable(connected.client, cluster, dry_run=dry_run == "server")
-            from espalier.cli.clusters import credential_secrets  # noqa: PLC0415  with all providers, as below
+            from espalier.cli.clusters.manifests import credential_secrets  # noqa: PLC0415  with all providers, as below
             from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
             deleted = await credential_secrets.granted(PROVIDERS, connected.client, cluster)
@@ -112,7 +118,8 @@ async def push(
     Raises `ManifestError` and `Failure`.
     """
     # With all of admission: not for those who only delete.
-    from espalier.cli.clusters import installed_cluster_api, preflight  # noqa: PLC0415
+    from espalier.cli.clusters import installed_cluster_api  # noqa: PLC0415
+    from espalier.cli.clusters.manifests import preflight  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     # Without the management cluster: the manifest by itself.
@@ -203,7 +210,7 @@ async def push(
 
 async def _commit(client: Client, existing: Object | None, key: Key, trees: Sequence[Tree]) -> git_pushes.Commit:
     """The commit by which a cluster is created or changed. Raises `Failure` if it can't be made."""
-    from espalier.cli.clusters import git_pushes  # noqa: PLC0415  with what an extra installs
+    from espalier.cli.clusters.git import git_pushes  # noqa: PLC0415  with what an extra installs
 
     if existing is None:
         return await git_pushes.of_creation(client, key, trees)
@@ -275,7 +282,7 @@ async def _check_deletable(client: Client, key: Key, *, dry_run: bool) -> None:
         await from_git.check_deletion(client, stored)
     manager = ((stored.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
     if manager in ("", key.name):
-        from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
+        from espalier.cli.clusters.manifests import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 
         await preflight.check_deletable(client, key)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from espalier.api.eksa.group import MANAGER, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGER, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.report import measures
 from espalier.etcdbackup.snapshotter.measures import LATEST_TIMESTAMP

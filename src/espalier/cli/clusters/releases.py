@@ -10,19 +10,21 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
-from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Failure, NotReachable
-from espalier.cli.kit.layout import Table
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object, readable
 from espalier.releases import Release, Releases, install, kubernetes_versions, release_name
-from espalier.runtime.transforms import strip_managed_fields
+from espalier.runtime.caches.transforms import strip_managed_fields
 
 K = TypeVar("K", bound=KubeObject)
 

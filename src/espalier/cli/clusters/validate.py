@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from espalier.api.listing import merged
 from espalier.api.meta import Tree
-from espalier.api.printable import in_one_line, quoted
-from espalier.api.violations import Problem
-from espalier.cli.clusters import documents, other_kinds
-from espalier.cli.kit import flags, output
+from espalier.api.text.listing import merged
+from espalier.api.text.printable import in_one_line, quoted
+from espalier.api.text.violations import Problem
+from espalier.cli.clusters.manifests import documents, other_kinds
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Exit
+from espalier.cli.kit.printing import output
 
 _LONGEST_WARNING = 2000
 
@@ -36,7 +37,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     Example:
       espalier validate -f examples/docker.yaml
     """
-    from espalier.cli.clusters import examination  # noqa: PLC0415  other commands need not load what judges
+    from espalier.cli.clusters.manifests import examination  # noqa: PLC0415  other commands need not load what judges
 
     documents_, problems, others = documents.examined(filename, several=True)
     examined = examination.alone(documents_, problems, releases, namespace)

@@ -10,10 +10,10 @@ changes and deletes those alone that have the labels of a cluster and no keys of
 
 from __future__ import annotations
 
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusterapi.names import CLUSTER_SECRET
-from espalier.runtime.certificates import SECRET_NAME
+from espalier.runtime.servers.certificates import SECRET_NAME
 
 GROUP = "admissionregistration.k8s.io"
 

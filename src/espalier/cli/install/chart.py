@@ -7,14 +7,15 @@ from itertools import groupby
 from typing import Any
 
 from espalier.api import core
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.api.quantities import FACTORS, amount
+from espalier.api.text.quantities import FACTORS, amount
 from espalier.cli.install import chart_values, deployment, manifests
 from espalier.cli.install.templates import Template
-from espalier.cli.kit import distribution, output
+from espalier.cli.kit import distribution
 from espalier.cli.kit.distribution import NAME as DISTRIBUTION
+from espalier.cli.kit.printing import output
 from espalier.cli.programs.webhook_configurations import DASHBOARD_NAMES, SERVICE_NAMES
 from espalier.providers.registry import PROVIDERS
 

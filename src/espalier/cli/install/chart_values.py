@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.cli.install.deployment import MEMORY_LIMIT, MEMORY_REQUEST, MONITORING, REPLICAS, WhenUnsatisfiable
 from espalier.cli.install.pod_schemas import AFFINITY, LABELS, MOST, TOLERATIONS, closed, name, some
-from espalier.cli.kit import output
 from espalier.cli.kit.flags import LABEL
+from espalier.cli.kit.printing import output
 from espalier.cli.programs import manager
 from espalier.releases.contents import NAME as IMAGE_NAME
 

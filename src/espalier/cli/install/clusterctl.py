@@ -12,7 +12,7 @@ from pathlib import Path
 
 from espalier.api.meta import Tree
 from espalier.cli.install import written
-from espalier.cli.kit import output
+from espalier.cli.kit.printing import output
 
 NAME = "espalier"
 LABEL = f"runtime-extension-{NAME}"

@@ -13,9 +13,10 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.cli.install import chart, chart_values, clusterctl, deployment, garden_manifests, kustomize, written
 from espalier.cli.install import manifests as manager
-from espalier.cli.kit import distribution, flags, output
+from espalier.cli.kit import distribution, flags
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.printing import output
 from espalier.releases.contents import reference
 
 

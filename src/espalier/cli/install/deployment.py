@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import click
 
 from espalier.api import core
-from espalier.api.eksa.fields import LABEL_NAME, LABEL_VALUE
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.parts.fields import LABEL_NAME, LABEL_VALUE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.api.quantities import QUANTITY, amount
+from espalier.api.text.quantities import QUANTITY, amount
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Usage
 

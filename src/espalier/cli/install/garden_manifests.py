@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from espalier.api import core
-from espalier.api.crd import crd_of
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.definitions.crd import crd_of
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.gardener import SEED_KINDS, names
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource

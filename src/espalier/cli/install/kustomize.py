@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from espalier.api.meta import Tree
 from espalier.cli.install import written
-from espalier.cli.kit import output
+from espalier.cli.kit.printing import output
 
 IMAGE = "espalier"
 """Name of the image in a base that was made without one: what `images` of a kustomization replaces."""

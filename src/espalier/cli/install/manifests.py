@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from espalier.api import core
-from espalier.api.crd import crd_of
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, MANAGER, SYSTEM_NAMESPACE
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_CLUSTER, MANAGER, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli.install import admission_policies, deployment

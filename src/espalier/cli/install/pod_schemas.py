@@ -5,7 +5,7 @@ Patterns are in the dialect that Go and ECMA 262 share: a chart's schema is read
 
 from __future__ import annotations
 
-from espalier.api.eksa.fields import LABEL_NAME, LABEL_VALUE
+from espalier.api.eksa.parts.fields import LABEL_NAME, LABEL_VALUE
 from espalier.api.meta import Tree
 from espalier.cli.kit.flags import LABEL, OBJECT_NAME
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.cli.kit import output
+from espalier.cli.kit.printing import output
 
 _PLACE = r"HELMMARK(\d+)X"
 _LINE = re.compile(rf"(?P<indent> *)(?:- {_PLACE}|{_PLACE}: null)")

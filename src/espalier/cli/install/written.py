@@ -8,11 +8,11 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from espalier.api.listing import first
 from espalier.api.meta import Tree
-from espalier.cli.kit import output
+from espalier.api.text.listing import first
+from espalier.cli.kit.connecting.home import naming
 from espalier.cli.kit.failures import Usage
-from espalier.cli.kit.home import naming
+from espalier.cli.kit.printing import output
 
 _STAGED = ".espalier-new"
 """Folder in the folder, on the same file system, in which files are until all are written."""

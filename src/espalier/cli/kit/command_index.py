@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, Entry] = {
         "local.demo",
         "Demonstrate the life of a cluster, or a migration, in a temporary local environment, or run a garden there.",
     ),
-    "describe": Entry("clusters.describe", "Show the objects of a cluster, and what it waits for."),
+    "describe": Entry("clusters.reports.describe", "Show the objects of a cluster, and what it waits for."),
     "down": Entry("local.up", "Stop the local environment."),
     "download": Entry("clusters.images", "Download what a release needs."),
     "etcd-agent": Entry("backups.etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
@@ -51,11 +51,11 @@ COMMANDS: Mapping[str, Entry] = {
         "clusters.generate",
         "Print a starter manifest, or the objects that the manager would create; collect a support bundle.",
     ),
-    "get": Entry("clusters.get", "Show objects."),
+    "get": Entry("clusters.reports.get", "Show objects."),
     "image": Entry("local.images.image", "Build container images, without Docker."),
     "import": Entry("clusters.images", "Import what a release needs into a registry."),
     "kubeconfig": Entry(
-        "clusters.kubeconfig", "Print the kubeconfig of a workload cluster, or of a shoot of a garden."
+        "clusters.access.kubeconfig", "Print the kubeconfig of a workload cluster, or of a shoot of a garden."
     ),
     "list": Entry("clusters.images", "List what a release needs."),
     "manager": Entry(
@@ -63,27 +63,27 @@ COMMANDS: Mapping[str, Entry] = {
         "Run the controllers of a management cluster, after installing `espalier manifests` there.",
     ),
     "manifests": Entry("install.commands", "Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML."),
-    "move": Entry("clusters.move", "Move clusters to another management cluster."),
+    "move": Entry("clusters.moves.move", "Move clusters to another management cluster."),
     "nodes": Entry("local.nodes", "List, enter and crash the real nodes of this machine."),
     "plan": Entry(
-        "clusters.plan",
+        "clusters.plans.plan",
         "Show what would change: objects field by field, machines and why, how long, and what would be refused.",
     ),
     "releases": Entry("clusters.releases", "Show releases, and import them into a management cluster."),
-    "renew": Entry("clusters.renew", "Renew certificates of a cluster."),
+    "renew": Entry("clusters.rollouts.renew", "Renew certificates of a cluster."),
     "rollout": Entry(
-        "clusters.rollout", "Replace the machines of a control plane or of worker node groups, or pause that."
+        "clusters.rollouts.rollout", "Replace the machines of a control plane or of worker node groups, or pause that."
     ),
     "seeds": Entry("shoots.seeds", "Show seeds of a garden, and move all shoots away from one."),
     "shoots": Entry("shoots.shoots", "Show shoots of a garden, and move their control planes between seeds."),
     "status": Entry("local.up", "Show the status of the local environment."),
-    "top": Entry("clusters.top", "Show all clusters on one screen, those that need attention most first."),
+    "top": Entry("clusters.reports.top", "Show all clusters on one screen, those that need attention most first."),
     "up": Entry(
         "local.up",
         "Run the local environment: a management cluster with all controllers, and simulated machines or real nodes.",
     ),
     "upgrade": Entry("management.commands", "Upgrade a cluster."),
-    "upgrades": Entry("clusters.upgrades", "Show in-place upgrades, and retry failed ones."),
+    "upgrades": Entry("clusters.reports.upgrades", "Show in-place upgrades, and retry failed ones."),
     "validate": Entry(
         "clusters.validate",
         "Check a manifest without a cluster: schemas, admission rules, and references between its objects.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from espalier.api.violations import nearest_name
+from espalier.api.text.violations import nearest_name
 
 EXIT_CODES = """
 \b

@@ -8,7 +8,7 @@ from typing import Any
 
 from espalier.api.conditions import parse_timestamp
 from espalier.api.meta import Tree
-from espalier.api.spans import span
+from espalier.api.text.spans import span
 
 
 def time_of(event: Tree) -> str:

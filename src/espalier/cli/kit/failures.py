@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from espalier.api.printable import in_one_line, quoted
+from espalier.api.text.printable import in_one_line, quoted
+from espalier.api.text.violations import ManifestError
 from espalier.api.version_matrix import UnknownRow
-from espalier.api.violations import ManifestError
 from espalier.cli.kit import distribution
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from espalier.api import durations
-from espalier.cli.kit import formats
+from espalier.api.text import durations
 from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.printing import formats
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")

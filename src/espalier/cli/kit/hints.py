@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from espalier.api.resource import Resource
-from espalier.clusterapi import infrastructure
+from espalier.clusterapi.infrastructures import infrastructure
 from espalier.kube.errors import Forbidden, NotFound
 
 _LACKS_RIGHT = re.compile(r'User "[^"]*" cannot \w+ resource')

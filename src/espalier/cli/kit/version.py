@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from espalier.cli.kit import distribution, flags, output
+from espalier.cli.kit import distribution, flags
 from espalier.cli.kit.commands import Command
+from espalier.cli.kit.printing import output
 from espalier.releases import Releases
 
 

@@ -13,9 +13,9 @@ from espalier.assets.base import DEFAULT_REPOSITORY
 from espalier.assets.cache import assets_folder, is_intact
 from espalier.assets.component import MIB
 from espalier.assets.processes import BuildFailed
-from espalier.cli.kit import output
 from espalier.cli.kit.failures import Exit, Failure, Usage
-from espalier.cli.kit.layout import Table
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
 
 ASSETS = Table(("Name", "Version", "State", "Size", "To Build", "Folder"))
 

@@ -1,6 +1,6 @@
 """Refusals by the schemas and rules in the CRDs of this build, judged as the embedded API server does.
 
-`cli/clusters/crd_rules.py` looks it up: it is not there where the local environment is not installed.
+`cli/clusters/manifests/crd_rules.py` looks it up: it is not there where the local environment is not installed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from importlib import import_module
 
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.printable import quoted
+from espalier.api.text.printable import quoted
+from espalier.api.trees import json_trees
 from espalier.apiserver.documents import custom_objects, definitions
 from espalier.apiserver.schema import metadata, rules
 from espalier.apiserver.schema.registry import Registry, ServedKind

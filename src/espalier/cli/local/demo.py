@@ -17,22 +17,24 @@ import click
 from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
-from espalier.cli.clusters import documents, waiting
-from espalier.cli.kit import flags, output, process_tuning, shown_commands, tables
+from espalier.cli.clusters.manifests import documents
+from espalier.cli.clusters.reports import waiting
+from espalier.cli.kit import flags, process_tuning, shown_commands
 from espalier.cli.kit.commands import Command
-from espalier.cli.kit.connection import FIELD_MANAGER
+from espalier.cli.kit.connecting.connection import FIELD_MANAGER
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.home import Home
-from espalier.cli.kit.progress import Progress
-from espalier.cli.kit.tables import Selection
+from espalier.cli.kit.printing import output, tables
+from espalier.cli.kit.printing.progress import Progress
+from espalier.cli.kit.printing.tables import Selection
 from espalier.cli.local.demo_folder import demo_folder
 from espalier.clusterapi.kubernetes_versions import minor
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.kube.transports.http import HttpTransport
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.releases import Releases
 from espalier.runtime import logs

@@ -15,13 +15,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.apiserver.http import HttpShell
-from espalier.cli.kit import interrupts, output, process_tuning, shown_commands
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit import interrupts, process_tuning, shown_commands
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.local.demo_folder import demo_folder
-from espalier.cli.local.environment.gardens import Garden, SimulatedSeed
-from espalier.cli.local.environment.migration_scenario import (
+from espalier.cli.local.environment.garden.gardens import Garden, SimulatedSeed
+from espalier.cli.local.environment.garden.migration_scenario import (
     GARDEN_NAMESPACE,
     NAME,
     PROJECT,
@@ -31,11 +32,11 @@ from espalier.cli.local.environment.migration_scenario import (
 )
 from espalier.cli.local.environment.seed_programs.assembly import reach_shoot
 from espalier.cli.shoots.shoot_kubeconfig import persisted_data
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.kube.errors import ServerFailure, Status, Unreachable
-from espalier.kube.inprocess import failure
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority, KeyPair
-from espalier.kube.wire import Endpoint, Request, Response, Stream, User
+from espalier.kube.transports.inprocess import failure
+from espalier.kube.transports.wire import Endpoint, Request, Response, Stream, User
 from espalier.runtime import logs
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.secrets.names import CA, KUBE_APISERVER

@@ -9,15 +9,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from espalier.cli.kit import output, process_tuning, shown_commands
+from espalier.cli.kit import process_tuning, shown_commands
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.layout import Table
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.local.demo_folder import demo_folder
 from espalier.cli.local.environment import programs
-from espalier.cli.local.environment.garden_objects import PODS
-from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import (
+from espalier.cli.local.environment.garden.garden_objects import PODS
+from espalier.cli.local.environment.garden.gardens import Garden
+from espalier.cli.local.environment.garden.migration_scenario import (
     DELTA_PERIOD,
     NODES,
     QUICK,
@@ -28,7 +29,7 @@ from espalier.cli.local.environment.migration_scenario import (
     Move,
     quick_settings,
 )
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system.state import State
 from espalier.runtime import logs
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.secrets.names import PERSISTED

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from espalier.cli.kit.connecting.home import naming
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import naming
-from espalier.realnodes.nspawn.processes import identify
+from espalier.realnodes.nspawn.system.processes import identify
 
 _PROC = Path("/proc")
 

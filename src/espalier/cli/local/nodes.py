@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 import msgspec
 
-from espalier.cli.kit import flags, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home
-from espalier.cli.kit.layout import Table
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
 
 if TYPE_CHECKING:  # imported by the commands that need them, to keep other commands fast
     from espalier.realnodes.nspawn.container import Running
-    from espalier.realnodes.nspawn.state import NodeRecord, State
+    from espalier.realnodes.nspawn.system.state import NodeRecord, State
 
 NAME = click.argument("name", help="The node's name, as `espalier nodes list` shows it.")
 LONGEST_LOG = 16 * 1024 * 1024
@@ -34,7 +35,7 @@ def nodes() -> None:
 
 def state_of(home: Home) -> State:
     """Folder with the records of real nodes."""
-    from espalier.realnodes.nspawn.state import State  # noqa: PLC0415
+    from espalier.realnodes.nspawn.system.state import State  # noqa: PLC0415
 
     return State(home.nodes)
 
@@ -110,7 +111,7 @@ async def crash(name: str) -> None:
     Example:
       espalier nodes crash garden-abcde
     """
-    from espalier.realnodes.nspawn import cgroups  # noqa: PLC0415
+    from espalier.realnodes.nspawn.system import cgroups  # noqa: PLC0415
 
     record = _find(name)
     state_of(Home.locate()).write_node(msgspec.structs.replace(record, crashed=True))

@@ -22,13 +22,15 @@ import msgspec
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES, ROW_VARIABLE, ROWS
-from espalier.cli.kit import connection, flags, interrupts, output, process_tuning, shown_commands, tables
+from espalier.cli.kit import flags, interrupts, process_tuning, shown_commands
 from espalier.cli.kit.commands import Command
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.home import Home, naming, private
 from espalier.cli.kit.failures import Exit, Failure, NotReachable, Overdue, Usage, explain
-from espalier.cli.kit.home import Home, naming, private
-from espalier.cli.kit.layout import Table
-from espalier.cli.kit.progress import Progress
-from espalier.cli.kit.tables import Selection
+from espalier.cli.kit.printing import output, tables
+from espalier.cli.kit.printing.layout import Table
+from espalier.cli.kit.printing.progress import Progress
+from espalier.cli.kit.printing.tables import Selection
 from espalier.cli.local import lock
 from espalier.cli.local.nodes import state_of
 from espalier.kube.errors import KubeError

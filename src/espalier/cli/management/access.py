@@ -13,8 +13,8 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.management import self_managed
 from espalier.cli.management.bootstraps import client_of
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig, kubeconfig_files
 from espalier.kube.errors import KubeError
-from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
 from espalier.management import record as records
 
 

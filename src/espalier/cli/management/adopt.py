@@ -7,17 +7,19 @@ from contextlib import contextmanager
 
 import click
 
-from espalier.api import paths
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
-from espalier.api.listing import counted, first
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.kit import connection, flags, output
+from espalier.api.text import paths
+from espalier.api.text.listing import counted, first
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
-from espalier.cli.kit.connection import Connected
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.connection import Connected
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.layout import Table
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
+from espalier.cli.kit.printing.progress import Progress
 from espalier.management.adoption import plan as plans
 from espalier.management.adoption import site as sites
 from espalier.management.adoption.apply import Adopter

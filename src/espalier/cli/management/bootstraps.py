@@ -12,17 +12,18 @@ from typing import Protocol
 
 from espalier.api.resource import Key
 from espalier.cli.clusters import lifecycle
-from espalier.cli.kit import connection, shown_commands
-from espalier.cli.kit.announcing import Announcing
+from espalier.cli.kit import shown_commands
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.announcing import Announcing
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Exit, Failure, Overdue
-from espalier.cli.kit.home import Home
 from espalier.cli.management import self_managed
-from espalier.cli.management.components import Components
+from espalier.cli.management.components.components import Components
 from espalier.clusters.observe.rules import messages
-from espalier.kube.access import Access
 from espalier.kube.client import Client
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.threaded import ThreadedTransport
+from espalier.kube.connection.access import Access
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.threaded import ThreadedTransport
 from espalier.management import handed_over
 from espalier.management import record as records
 

@@ -11,27 +11,24 @@ import msgspec
 
 from espalier.api.core import DEPLOYMENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MANAGEMENT_UPGRADING
-from espalier.api.manifests import Document
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_UPGRADING
+from espalier.api.manifests.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.api.violations import ManifestError, Problem
-from espalier.cli.clusters import (
-    chosen_release,
-    documents,
-    examination,
-    from_git,
-    installed_cluster_api,
-    preflight,
-    waiting,
-)
-from espalier.cli.clusters.move_judge import ClusterJudge
-from espalier.cli.kit import flags, output
+from espalier.api.text.violations import ManifestError, Problem
+from espalier.cli.clusters import chosen_release, installed_cluster_api
+from espalier.cli.clusters.git import from_git
+from espalier.cli.clusters.manifests import documents, examination, preflight
+from espalier.cli.clusters.moves.move_judge import ClusterJudge
+from espalier.cli.clusters.reports import waiting
+from espalier.cli.kit import flags
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure, Overdue
-from espalier.cli.kit.home import Home
-from espalier.cli.kit.progress import Progress
-from espalier.cli.management import access, components, own_infrastructure, self_managed
-from espalier.cli.management.components import Components
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.progress import Progress
+from espalier.cli.management import access, own_infrastructure, self_managed
+from espalier.cli.management.components import components
+from espalier.cli.management.components.components import Components
 from espalier.cli.management.own_infrastructure import Given
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.observe.rules import changes, releases
@@ -131,7 +128,7 @@ async def upgrade(
             if owner is None:
                 await _run(work, records.UPGRADE, manifest, timeout=timeout, dry_run=dry_run)
                 return
-            from espalier.cli.clusters import git_pushes  # noqa: PLC0415  with what an extra installs
+            from espalier.cli.clusters.git import git_pushes  # noqa: PLC0415  with what an extra installs
 
             commit = git_pushes.of_change(owner, [tree for _, tree in prepared], f"Upgrade cluster {key.name}")
             looked = await commit.look()

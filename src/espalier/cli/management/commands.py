@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from espalier.api.resource import Key
-from espalier.cli.clusters import documents, lifecycle, other_kinds
-from espalier.cli.kit import connection, flags, output
+from espalier.cli.clusters import lifecycle
+from espalier.cli.clusters.manifests import documents, other_kinds
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.layout import Table
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
 from espalier.cli.management import self_managed
 
 if TYPE_CHECKING:
@@ -327,7 +330,8 @@ async def plan_components(
       espalier upgrade plan management-components
       espalier upgrade plan management-components management
     """
-    from espalier.cli.management import access, component_versions  # noqa: PLC0415  not for help
+    from espalier.cli.management import access  # noqa: PLC0415  not for help
+    from espalier.cli.management.components import component_versions  # noqa: PLC0415  not for help
     from espalier.releases import Releases, UnknownRelease  # noqa: PLC0415
 
     offered = Releases.load(releases)

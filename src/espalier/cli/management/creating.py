@@ -14,20 +14,23 @@ import msgspec
 
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import BOOTSTRAP
-from espalier.api.listing import first
-from espalier.api.manifests import Document
+from espalier.api.eksa.vocabulary.group import BOOTSTRAP
+from espalier.api.manifests.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.printable import in_one_line
 from espalier.api.resource import Key, Resource
-from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli.clusters import chosen_release, documents, examination, kubeconfig, lifecycle, preflight, waiting
-from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.api.text.listing import first
+from espalier.api.text.printable import in_one_line
+from espalier.api.text.violations import ManifestError, Problem, Violation
+from espalier.cli.clusters import chosen_release, lifecycle
+from espalier.cli.clusters.access import kubeconfig
+from espalier.cli.clusters.manifests import documents, examination, preflight
+from espalier.cli.clusters.moves.move_judge import ClusterJudge
+from espalier.cli.clusters.reports import waiting
 from espalier.cli.kit import flags, shown_commands
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure, Overdue
-from espalier.cli.kit.home import Home
-from espalier.cli.kit.progress import Progress
-from espalier.cli.management import access, components, git_ops, own_infrastructure, self_managed
+from espalier.cli.kit.printing.progress import Progress
+from espalier.cli.management import access, own_infrastructure, self_managed
 from espalier.cli.management.bootstraps import (
     Bootstrap,
     LocalBootstrap,
@@ -35,13 +38,14 @@ from espalier.cli.management.bootstraps import (
     client_of,
     has_simulated_machines,
 )
-from espalier.cli.management.git_ops import GitOps
+from espalier.cli.management.components import components, git_ops
+from espalier.cli.management.components.git_ops import GitOps
 from espalier.cli.management.own_infrastructure import Given, ManagementCluster, check_flags
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import NotFound
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.management.creation import Creation

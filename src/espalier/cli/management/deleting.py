@@ -7,19 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from espalier.api.resource import Key
-from espalier.cli.clusters import chosen_release, lifecycle, waiting
-from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.clusters import chosen_release, lifecycle
+from espalier.cli.clusters.moves.move_judge import ClusterJudge
+from espalier.cli.clusters.reports import waiting
 from espalier.cli.kit import flags
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure, Overdue
-from espalier.cli.kit.home import Home
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.management import access, self_managed
 from espalier.cli.management.bootstraps import Bootstrap, LocalBootstrap, Nodes, client_of
 from espalier.cli.management.own_infrastructure import bootstrap_of
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.kube.client import Client
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.kubeconfig_entries import KubeconfigError
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig_entries import KubeconfigError
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.management.removal import Removal, check_manages_nobody

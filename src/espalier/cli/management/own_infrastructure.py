@@ -13,21 +13,21 @@ import msgspec
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, SELF_SUBJECT_ACCESS_REVIEW
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.image_sources import mirrored
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.manifests.image_sources import mirrored
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release, installed_cluster_api
 from espalier.cli.install import manifests
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home
-from espalier.cli.management import component_versions, git_ops
 from espalier.cli.management.bootstraps import Bootstrap, ExistingBootstrap, GivenBootstrap
-from espalier.cli.management.components import Components
+from espalier.cli.management.components import component_versions, git_ops
+from espalier.cli.management.components.components import Components
 from espalier.clusters.design.provider import Provider, Providers
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import NotFound
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import record as records
 from espalier.management.providers import folder as folders
 from espalier.management.providers.components import Unusable, read

@@ -5,9 +5,9 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.cli.clusters import documents
+from espalier.cli.clusters.manifests import documents
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Usage
-from espalier.cli.kit.home import Home
 
 
 def is_self_managed(manifest: documents.Examined) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from espalier.cli.kit import output
+from espalier.cli.kit.printing import output
 from espalier.management.plan import Planned
 from espalier.management.steps import Elapsed
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters import Isolation, rbac
 from espalier.clusters import setup as clusters
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Providers, infrastructures
 from espalier.clusters.observe.settling import SETTLE_TIME
-from espalier.kube.pki import KeyPair
+from espalier.kube.connection.pki import KeyPair
 from espalier.releases import Uninstalled
-from espalier.runtime.certificates import SECRET_NAME, ServingCertificate
 from espalier.runtime.component import Component
-from espalier.runtime.controller import RESYNC
+from espalier.runtime.controllers.controller import RESYNC
 from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.certificates import SECRET_NAME, ServingCertificate
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.upgrades import setup as upgrades
 from espalier.upgrades.hooks.registration import Extension
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Usage
 from espalier.cli.programs import garden_components, processes
 from espalier.cli.programs.garden_components import SERVICE
-from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.component import assemble
+from espalier.runtime.servers.certificates import ServingCertificate
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardener_api.transport import GardenTransport
 

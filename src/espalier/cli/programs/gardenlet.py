@@ -17,8 +17,8 @@ from espalier.cli.kit.commands import Command
 from espalier.cli.programs import garden_components, processes
 from espalier.cli.shoots.shoot_apis import ConnectedShootAPIs
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.transports.http import HttpTransport
 from espalier.runtime.component import assemble
 from espalier.shoots.gardener_api.transport import GardenTransport
 from espalier.shoots.gardenlet.config import GardenletConfig

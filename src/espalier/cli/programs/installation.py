@@ -12,7 +12,7 @@ from espalier.cli.kit.hints import hint
 from espalier.kube.client import Client
 from espalier.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from espalier.releases import Releases, Uninstalled, install
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 
 PATIENCE = 60.0
 """Seconds for which controllers wait for what may still come by itself: webhooks that judge releases are those of this

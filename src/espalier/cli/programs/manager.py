@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from espalier.api.eksa.group import MANAGER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.group import MANAGER, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Command
@@ -22,7 +22,7 @@ from espalier.cli.programs.installation import InstallReleases
 from espalier.cli.programs.webhook_configurations import DASHBOARD_NAMES, SERVICE, SERVICE_NAMES
 from espalier.clusters import Isolation
 from espalier.clusters.observe.settling import SETTLE_TIME
-from espalier.kube.kubeconfig import find_access
+from espalier.kube.connection.kubeconfig import find_access
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.component import assemble

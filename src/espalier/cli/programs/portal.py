@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from espalier.cli.clusters.dashboard_plans import plan_of
+from espalier.cli.clusters.plans.dashboard_plans import plan_of
 from espalier.dashboard.portal import Portal
 from espalier.dashboard.sessions import Sessions
-from espalier.kube.access import Access
-from espalier.kube.http import HttpTransport
+from espalier.kube.connection.access import Access
+from espalier.kube.transports.http import HttpTransport
 from espalier.runtime.clock import SystemClock
 
 

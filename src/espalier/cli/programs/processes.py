@@ -15,24 +15,24 @@ from typing import Any, TypeVar
 
 import click
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.process_tuning import tune
-from espalier.kube.access import Access
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import find_access
-from espalier.kube.wire import Transport
+from espalier.kube.connection.access import Access
+from espalier.kube.connection.kubeconfig import find_access
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Transport
 from espalier.runtime import logs
 from espalier.runtime.clock import Clock, SystemClock
-from espalier.runtime.election import Election
-from espalier.runtime.election_thread import ElectionThread
-from espalier.runtime.fencing import Fence
+from espalier.runtime.leadership.election import Election
+from espalier.runtime.leadership.election_thread import ElectionThread
+from espalier.runtime.leadership.fencing import Fence
 from espalier.runtime.manager import Hint, Manager
 from espalier.runtime.options import Options
-from espalier.runtime.remote import over_http
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
+from espalier.runtime.workload_clusters.remote import over_http
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

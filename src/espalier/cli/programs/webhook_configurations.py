@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.runtime.admission import AdmissionWebhook
+from espalier.runtime.servers.admission import AdmissionWebhook
 
 SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"

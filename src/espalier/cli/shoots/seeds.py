@@ -11,16 +11,18 @@ import click
 from espalier.api import conditions as condition_list
 from espalier.api.core import LEASE
 from espalier.api.gardener import names
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.listing import first
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.resource import Key
-from espalier.cli.kit import connection, flags, output
+from espalier.api.text.listing import first
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Failure, Overdue
-from espalier.cli.kit.layout import MOST_LINES, Table
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import MOST_LINES, Table
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.shoots.shoot_moves import move
 from espalier.cli.shoots.shoots import timeout_, waiting_time
 from espalier.kube.client import Client

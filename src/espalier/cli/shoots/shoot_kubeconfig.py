@@ -12,19 +12,19 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
-from espalier.api.json_trees import decode
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import PersistedSecret, ShootState
 from espalier.api.resource import Key
+from espalier.api.trees.json_trees import decode
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.shoots.shoots import find
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import KeyPair
 from espalier.kube.errors import Forbidden, NotFound, error_of
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import to_bytes
-from espalier.kube.pki import KeyPair
-from espalier.kube.wire import Request as WireRequest
+from espalier.kube.transports.wire import Request as WireRequest
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.secrets import names
 from espalier.shoots.secrets.persisted import Data, InvalidSecret, authority_of

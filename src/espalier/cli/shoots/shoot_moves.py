@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.follow import follow
-from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.printing.progress import Progress
 from espalier.kube.client import Client, PatchType
 from espalier.shoots.garden.operations import failure, has_settled, pending_tasks
 

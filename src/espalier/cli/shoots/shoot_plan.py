@@ -11,25 +11,25 @@ import msgspec
 from espalier.api import conditions as condition_list
 from espalier.api.core import LEASE
 from espalier.api.gardener import move_times, names, ownership
-from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
+from espalier.api.gardener.garden.shoot import READY_FOR_DISASTER, Shoot
 from espalier.api.gardener.move_times import MoveTimes
-from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
+from espalier.api.gardener.vocabulary.operations import Condition
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import ADMIN
-from espalier.shoots.admission import shoots as rules
+from espalier.kube.transports.wire import ADMIN
+from espalier.shoots.admission.shoot_rules import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.destination import Need, bucket_of_data, needs
-from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
+from espalier.shoots.gardenlet.reconciling.flows import MIGRATE, RECONCILE
 
 START = 10.0
 """Typical seconds for starting etcd and the API server at the destination."""

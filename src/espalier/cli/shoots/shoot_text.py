@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from espalier.api.gardener import names, ownership
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
 from espalier.api.meta import Tree
-from espalier.cli.kit import events, output
-from espalier.cli.kit.layout import Table
+from espalier.cli.kit import events
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Table
 from espalier.cli.shoots.shoot_plan import Plan, Times
 from espalier.kube.objects import Object
 from espalier.shoots.garden.operations import pending_tasks

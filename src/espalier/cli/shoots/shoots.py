@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager
 import click
 
 from espalier.api.core import CORE_EVENT
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.listing import first
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.resource import Key
-from espalier.cli.kit import connection, flags, output, tables
+from espalier.api.text.listing import first
+from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.progress import Progress
-from espalier.cli.kit.tables import Selection
+from espalier.cli.kit.printing import output, tables
+from espalier.cli.kit.printing.progress import Progress
+from espalier.cli.kit.printing.tables import Selection
 from espalier.cli.shoots import shoot_text
 from espalier.cli.shoots.shoot_moves import move, until_moved
 from espalier.cli.shoots.shoot_plan import Plan, observe
@@ -26,7 +28,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.status import read
 from espalier.shoots.gardener_api.transport import GardenTransport
-from espalier.shoots.gardenlet.flows import flow_of
+from espalier.shoots.gardenlet.reconciling.flows import flow_of
 
 to_seed = click.option("--to", "destination", required=True, metavar="SEED", help="Destination seed.")
 timeout_ = click.option(

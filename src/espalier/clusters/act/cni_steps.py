@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.capi import cluster as capi
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusterapi import kubeconfig
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.drift_correction import seen_in_workload
@@ -21,8 +21,8 @@ from espalier.clusters.plan import workload
 from espalier.clusters.plan.drift import Drift, lost_cni
 from espalier.clusters.report import readiness
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
-from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
-from espalier.runtime.remote_tasks import RESULT_TTL, Failed
+from espalier.runtime.controllers.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.workload_clusters.remote_tasks import RESULT_TTL, Failed
 
 AGAIN = 60.0
 """Seconds after which the CNI is compared again while a step waits for nodes: it may have been deleted meanwhile."""

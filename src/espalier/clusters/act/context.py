@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from espalier.api import conditions, redaction
+from espalier.api import conditions
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Condition
 from espalier.api.resource import Resource
-from espalier.clusters.design import gate, names
-from espalier.clusters.design.rate_limit import RateLimits
+from espalier.api.text import redaction
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import gate
+from espalier.clusters.design.drift.rate_limit import RateLimits
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.settling import Settling
@@ -21,11 +23,11 @@ from espalier.clusters.plan.drift import Drift, lost_cni
 from espalier.clusters.plan.plan import Change, Removal
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
-from espalier.runtime.events import EventType, Recorder
-from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import RemoteTasks
-from espalier.runtime.sources import Expiry
-from espalier.runtime.writer import Precondition, Writer
+from espalier.runtime.controllers.events import EventType, Recorder
+from espalier.runtime.controllers.sources import Expiry
+from espalier.runtime.controllers.writer import Precondition, Writer
+from espalier.runtime.workload_clusters.remote import RemoteClients
+from espalier.runtime.workload_clusters.remote_tasks import RemoteTasks
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,19 @@ from datetime import datetime
 
 import msgspec
 
-from espalier.api import conditions, redaction
+from espalier.api import conditions
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.group import (
+from espalier.api.eksa.vocabulary.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
     CLUSTER_FINALIZER,
     MOVE_ANNOTATION,
     PAUSED_ANNOTATION,
 )
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
 from espalier.api.moves import DELETE_FOR_MOVE
+from espalier.api.text import redaction
 from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.act.step import CLUSTER, ClusterStep
@@ -31,10 +32,10 @@ from espalier.clusters.observe.watches import Watches
 from espalier.clusters.report.status import reported, reported_after, unreadable
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError
 from espalier.kube.objects import Object
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
-from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report, is_moved_away
-from espalier.runtime.writer import NameTaken
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.controllers.reconciler import Event, Reconciled, Reconciler, Report, is_moved_away
+from espalier.runtime.controllers.writer import NameTaken
 
 NAME = "cluster"
 

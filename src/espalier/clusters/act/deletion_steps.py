@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.group import CLUSTER_FINALIZER
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.group import CLUSTER_FINALIZER
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusterapi import contract
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import CLUSTER
@@ -20,7 +20,7 @@ from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.plan.plan import Removal
 from espalier.clusters.report import readiness
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
 
 
 async def delete_cluster(ctx: ClusterContext) -> Outcome:

@@ -11,22 +11,22 @@ from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
-from espalier.clusters.act import authenticator_secrets
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusters.act.context import ClusterContext
+from espalier.clusters.act.secrets import authenticator_secrets
 from espalier.clusters.design import cni
-from espalier.clusters.design.drift_policy import policy
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.drift_policy import policy
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.design.rendered import Manifest
 from espalier.clusters.plan import drift, workload, workload_objects
 from espalier.clusters.plan.drift import Drift, InstalledCNI
 from espalier.clusters.plan.plan import Change, Removal
 from espalier.clusters.report import synced
 from espalier.kube.errors import KubeError
-from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
-from espalier.runtime.remote_tasks import Failed
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, fault_of
+from espalier.runtime.workload_clusters.remote_tasks import Failed
 
 
 class Answer(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusterapi import contract, external_etcd
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import Decision, Write, decisions_of, write
@@ -12,7 +12,7 @@ from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.plan.plan import Change, Removal
 from espalier.clusters.report import readiness
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
 
 
 def change_etcd(scope: Scope) -> Decision:

@@ -7,21 +7,22 @@ from collections.abc import Iterable, Sequence
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineHealthCheck
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.kinds import KubeObject
-from espalier.clusterapi import contract, external_etcd, remediation
+from espalier.clusterapi import contract, external_etcd
+from espalier.clusterapi.machines import remediation
 from espalier.clusters.act.cni_steps import AGAIN
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import Decision, Write, decisions_of, render_input_of
 from espalier.clusters.design import names
-from espalier.clusters.observe import in_place_progress
+from espalier.clusters.observe.machines import in_place_progress
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.report import readiness
 from espalier.clusters.report.status import first_obstacle
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
 
 
 def make_control_plane(scope: Scope) -> Decision:

@@ -8,19 +8,20 @@ import secrets
 import msgspec
 
 from espalier.api import core
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import ObjectMeta
-from espalier.clusters.act import authenticator_secrets, kubeconfig_copies
 from espalier.clusters.act.context import ClusterContext
+from espalier.clusters.act.secrets import authenticator_secrets, kubeconfig_copies
 from espalier.clusters.act.step import Decision, Write, decisions_of, render_input_of
-from espalier.clusters.design import names, object_names
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
 from espalier.clusters.observe.references import GateKey
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import drift
 from espalier.clusters.report.validity import problem
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
 
 
 async def make_gate_key(ctx: ClusterContext) -> Outcome:

@@ -16,7 +16,7 @@ from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import decisions
 from espalier.clusters.plan.decisions import Decisions
 from espalier.clusters.plan.plan import Change, Removal
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
 

@@ -7,12 +7,11 @@ from functools import lru_cache
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.group import CLUSTER_FINALIZER
-from espalier.api.eksa.reasons import Reason
-from espalier.clusters.act import kubeconfig_copies
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.group import CLUSTER_FINALIZER
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.trees import json_trees
 from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
@@ -39,6 +38,7 @@ from espalier.clusters.act.secret_steps import (
     make_gate_key,
     read_left_over_secrets,
 )
+from espalier.clusters.act.secrets import kubeconfig_copies
 from espalier.clusters.act.step import CLUSTER, ClusterStep, Decision, Waits, decisions_of, write
 from espalier.clusters.act.workload_steps import (
     begin_workload_objects,
@@ -46,9 +46,9 @@ from espalier.clusters.act.workload_steps import (
     copy_credentials_to_workload,
     install_workload_objects,
 )
-from espalier.clusters.design.gate import SPECS
+from espalier.clusters.design.drift.gate import SPECS
 from espalier.clusters.observe.rules import messages
-from espalier.clusters.observe.rules.etcd_settings import removed_setting
+from espalier.clusters.observe.rules.control_planes.etcd_settings import removed_setting
 from espalier.clusters.observe.rules.sharing import linked
 from espalier.clusters.observe.scope import Scope, read
 from espalier.clusters.plan import deleted
@@ -60,8 +60,8 @@ from espalier.clusters.report.validity import (
     problem,
     unresolved_values,
 )
-from espalier.runtime import owners
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.controllers import owners
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
 
 
 def await_adoption(scope: Scope) -> Decision:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.drift_correction import seen_of_provider
@@ -20,8 +20,8 @@ from espalier.clusters.design.rendered import Manifest
 from espalier.clusters.plan import workload, workload_objects
 from espalier.clusters.plan.workload_objects import Installed
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
-from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
-from espalier.runtime.remote_tasks import Failed
+from espalier.runtime.controllers.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.workload_clusters.remote_tasks import Failed
 
 _IN_PROGRESS = "the provider's objects are being installed in the workload cluster"
 

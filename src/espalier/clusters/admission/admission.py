@@ -10,49 +10,52 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api import redaction, schema
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.identity_providers import AWSIamConfig
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.manifests import schema
 from espalier.api.meta import Tree
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
-from espalier.api.violations import Violation
+from espalier.api.text import redaction
+from espalier.api.text.violations import Violation
 from espalier.clusters.admission.release_admission import (
     field_differences,
     validate_bundles,
     validate_distro,
     validate_release,
 )
-from espalier.clusters.design import names, object_names, registry_mirror
+from espalier.clusters.design import names, registry_mirror
+from espalier.clusters.design.cluster_objects import object_names
 from espalier.clusters.design.provider import Name
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.effects import summary
-from espalier.clusters.observe import downgrade
 from espalier.clusters.observe.flux import FluxKustomizations
+from espalier.clusters.observe.machines import downgrade
+from espalier.clusters.observe.machines.observed_versions import running
 from espalier.clusters.observe.observe import ClusterObserver
-from espalier.clusters.observe.observed_versions import running
 from espalier.clusters.observe.rules import (
-    api_server,
     changes,
     connections,
     content,
     gitops,
     messages,
-    operating_systems,
     releases,
     sharing,
     unsupported,
     warnings,
 )
+from espalier.clusters.observe.rules.control_planes import api_server
+from espalier.clusters.observe.rules.machines import operating_systems
 from espalier.clusters.observe.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.clusters.plan import decisions, in_place
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions
-from espalier.runtime.admission import (
+from espalier.runtime.controllers.reconciler import is_moved_away
+from espalier.runtime.servers.admission import (
     WRITES,
     AdmissionRequest,
     AdmissionResponse,
@@ -60,10 +63,9 @@ from espalier.runtime.admission import (
     Handler,
     not_ready,
 )
-from espalier.runtime.reconciler import is_moved_away
 
 if TYPE_CHECKING:
-    from espalier.runtime.webhooks import Webhooks
+    from espalier.runtime.servers.webhooks import Webhooks
 
 _PATH = "anywhere-eks-amazonaws-com-v1alpha1"
 MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"

@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from espalier.api import schema
-from espalier.api.eksa import sentences
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import KubeObject
-from espalier.api.violations import Violation, shown
+from espalier.api.manifests import schema
+from espalier.api.text.violations import Violation, shown
 from espalier.clusters.observe.rules import releases
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, invalid_images, release_name
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Handler
+from espalier.runtime.servers.admission import AdmissionRequest, AdmissionResponse, Handler
 
 K = TypeVar("K", bound=KubeObject)
 

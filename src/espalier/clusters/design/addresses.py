@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import NamedTuple
 
-from espalier.api.eksa.hosts import LOCAL_NAMES
+from espalier.api.eksa.parts.hosts import LOCAL_NAMES
 
 API_PORT = "6443"
 

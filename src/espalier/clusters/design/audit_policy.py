@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from espalier.api import yaml_text
 from espalier.api.core import KUBE_SYSTEM
 from espalier.api.meta import Tree
+from espalier.api.trees import yaml_text
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1

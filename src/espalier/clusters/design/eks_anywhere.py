@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 

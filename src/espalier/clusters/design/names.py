@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-from espalier.api.eksa import group, metadata_keys, reasons
-from espalier.api.eksa.group import (
+from espalier.api.definitions.reference import ConditionProse
+from espalier.api.eksa.vocabulary import group, metadata_keys, reasons
+from espalier.api.eksa.vocabulary.group import (
     CLUSTER_FINALIZER,
     PAUSED_ANNOTATION,
     PAUSED_BY_COMMAND,
@@ -14,7 +15,6 @@ from espalier.api.eksa.group import (
 )
 from espalier.api.identity import ClusterIdentity, owner_of
 from espalier.api.meta import ObjectMeta
-from espalier.api.reference import ConditionProse
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
 

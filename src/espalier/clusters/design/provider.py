@@ -13,29 +13,29 @@ import msgspec
 
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.definitions.reference import Annotation
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.control_plane import ControlPlaneConfiguration
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import VersionsBundle
+from espalier.api.eksa.parts.control_plane import ControlPlaneConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.releases.release import VersionsBundle
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.reference import Annotation
 from espalier.api.resource import Key, Resource
-from espalier.api.violations import Violation
-from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
+from espalier.api.text.violations import Violation
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure, Infrastructures
 from espalier.clusters.design import names
 from espalier.clusters.design.layers.layer import Layer
 from espalier.clusters.design.rendered import Manifest, Rendered, Settings
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 from espalier.releases import Distro
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 if TYPE_CHECKING:
     from espalier.runtime.component import Host
-    from espalier.runtime.controller import Controller
+    from espalier.runtime.controllers.controller import Controller
 
 
 def not_checked(message: str) -> Wait:
@@ -51,8 +51,8 @@ class Dependency(NamedTuple):
     field: str
     """The field that references it, for messages: `Kind name: spec.field`."""
     server: str = ""
-    """The server that gets its content. A Secret must permit that (`credentials.py`); empty: it stays in
-    the cluster."""
+    """The server that gets its content. A Secret must permit that (`clusters/design/secrets/credentials.py`); empty: it
+    stays in the cluster."""
     unusable: Callable[[Mapping[str, bytes], Mapping[str, str]], str] = lambda _data, _annotations: ""
     """The missing data and annotations, for a message that begins with `waiting for`; it contains no data. Pure."""
     optional: bool = False
@@ -163,7 +163,8 @@ class Extras:
 
 
 class Bottlerocket(NamedTuple):
-    """Machines with Bottlerocket, for a provider that supports them (`render/bottlerocket.py`). Pure."""
+    """Machines with Bottlerocket, for a provider that supports them (`clusters/design/render/nodes/bottlerocket.py`).
+    Pure."""
 
     groups: Callable[[eksa.ClusterSpec, Sequence[Object]], Collection[str]]
     """The fields of the Cluster's spec that ask for such machines, like `spec.controlPlaneConfiguration`, from the

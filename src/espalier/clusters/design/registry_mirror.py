@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from espalier.api.capi.etcdadm import EtcdRegistryMirror
-from espalier.api.eksa.network import RegistryMirrorConfiguration
+from espalier.api.eksa.parts.network import RegistryMirrorConfiguration
 
 DEFAULT_PORT = "443"
 DEFAULT_REGISTRY = "public.ecr.aws"

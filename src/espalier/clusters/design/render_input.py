@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.parts.network import CiliumConfig, CNIConfig, KindnetdConfig
+from espalier.api.eksa.parts.workers import AutoScalingConfiguration, WorkerNodeGroupConfiguration
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.api.eksa.workers import AutoScalingConfiguration, WorkerNodeGroupConfiguration
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.clusters.design.layers.layer import Layer

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from espalier.api import yaml_text
+from espalier.api.trees import yaml_text
 
 _CLUSTER_NETWORK = """\
   clusterNetwork:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from espalier.api import paths
 from espalier.api.meta import Tree
-from espalier.api.redaction import shown
+from espalier.api.text import paths
+from espalier.api.text.redaction import shown
 
 Verb = Literal["create", "change", "delete"]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
-from espalier.clusterapi.machine_objects import MachineObjects
+from espalier.api.eksa.vocabulary.upgrade_keys import UPGRADE_SECONDS
+from espalier.clusterapi.machines.machine_objects import MachineObjects
 from espalier.clusters.effects.machines import Fleet, Group
 
 UNKNOWN = 300.0

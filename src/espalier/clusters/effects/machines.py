@@ -15,8 +15,8 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import (
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
@@ -24,12 +24,14 @@ from espalier.api.eksa.upgrade_keys import (
     UNFINISHED,
 )
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi import contract, external_etcd, in_place_fields, machine_change, removal
-from espalier.clusterapi.classification import Classification, MachineEffect, UpdateStrategy, classify
-from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.clusterapi.intstr import share
-from espalier.clusterapi.machine_change import MachineParts
-from espalier.clusterapi.machine_objects import MachineObjects
+from espalier.clusterapi import contract, external_etcd
+from espalier.clusterapi.changes import in_place_fields, machine_change
+from espalier.clusterapi.changes.classification import Classification, MachineEffect, UpdateStrategy, classify
+from espalier.clusterapi.changes.machine_change import MachineParts
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
+from espalier.clusterapi.machines import removal
+from espalier.clusterapi.machines.intstr import share
+from espalier.clusterapi.machines.machine_objects import MachineObjects
 from espalier.clusterapi.names import REVISION
 from espalier.clusters.effects.simulate import Simulated
 from espalier.clusters.observe.scope import Scope

@@ -9,15 +9,16 @@ from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
 from espalier.clusters.act.cni_steps import install_cni
 from espalier.clusters.act.step import ClusterStep, Write, foreseen
 from espalier.clusters.act.steps import steps_of
-from espalier.clusters.design import cni, names, ownership
-from espalier.clusters.design.drift_policy import policy
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design import cni, names
+from espalier.clusters.design.drift import ownership
+from espalier.clusters.design.drift.drift_policy import policy
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.effects.diff import ObjectChange, field_changes
 from espalier.clusters.observe.rules import messages
@@ -27,7 +28,7 @@ from espalier.clusters.plan.in_place import OwnerChange
 from espalier.clusters.plan.plan import Change, Removal
 from espalier.clusters.report import synced
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Done, Wait
+from espalier.runtime.controllers.outcome import Done, Wait
 
 
 class CNIChange(msgspec.Struct, frozen=True):

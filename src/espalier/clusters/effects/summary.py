@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from espalier.api.eksa.reasons import Reason
-from espalier.api.listing import first
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.text.listing import first
 from espalier.clusters.design.provider import infrastructures
 from espalier.clusters.effects.diff import Verb
 from espalier.clusters.effects.machines import Group, RemovedMachine, groups, paused, refused_in_place

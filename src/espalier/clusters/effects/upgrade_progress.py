@@ -13,7 +13,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
-from espalier.api.spans import span
+from espalier.api.text.spans import span
 from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters.design import names

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterable
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import adoption, names
-from espalier.clusters.design.adoption import Adoption
-from espalier.clusters.observe.own_fields import with_our_fields
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import adoption
+from espalier.clusters.design.cluster_objects.adoption import Adoption
+from espalier.clusters.observe.cached.own_fields import with_our_fields
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime import owners
-from espalier.runtime.cache import Caches
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.snapshot import Snapshot
+from espalier.runtime.controllers import owners
 
 BY_CLAIM = "claim"
 

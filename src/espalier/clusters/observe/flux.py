@@ -8,7 +8,7 @@ from __future__ import annotations
 from espalier.api.flux import FORCE_ANNOTATION, KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 
 _ON = "enabled"
 

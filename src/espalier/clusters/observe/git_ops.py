@@ -13,10 +13,10 @@ from espalier.api.eksa import gitops
 from espalier.api.resource import Key, Resource
 from espalier.clusters.observe.references import Missing
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 
 if TYPE_CHECKING:
-    from espalier.runtime.controller import Controller
+    from espalier.runtime.controllers.controller import Controller
 
 FIELD = "spec.gitOpsRef"
 KINDS: tuple[Resource, ...] = tuple(kind.resource for kind in gitops.KINDS)

@@ -14,18 +14,18 @@ import msgspec
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.group import MANAGEMENT_STATE_ANNOTATION, MANAGEMENT_UPGRADING
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.group import MANAGEMENT_STATE_ANNOTATION, MANAGEMENT_UPGRADING
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import age, is_self_managed, read
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.clock import Clock
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.events import Recorder
-from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.predicates import generation_changed
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.events import Recorder
+from espalier.runtime.controllers.outcome import Done, Outcome
+from espalier.runtime.controllers.predicates import generation_changed
 
 BY_MANAGER = "manager"
 SELF = ""

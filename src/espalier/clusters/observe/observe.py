@@ -14,8 +14,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.releases.release import Bundles
 from espalier.api.eksa.upgrades import (
     RUNTIME_EXTENSION,
     ControlPlaneUpgrade,
@@ -23,39 +22,42 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusterapi import labels as capi_labels
-from espalier.clusterapi.infrastructure import GROUP
-from espalier.clusters.design import eks_anywhere, names, object_names, ownership
-from espalier.clusters.design.gate import Isolation
+from espalier.clusterapi.infrastructures.infrastructure import GROUP
+from espalier.clusters.design import eks_anywhere, names
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.cluster_objects.object_names import ClusterOwnership, Taken
+from espalier.clusters.design.drift import ownership
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.design.layers import LAYERS, Layer, chosen, offered
-from espalier.clusters.design.object_names import ClusterOwnership, Taken
 from espalier.clusters.design.provider import Name, Providers, RenderInput, extra_kinds, infrastructures
-from espalier.clusters.design.release_objects import ReleaseObjects
+from espalier.clusters.design.release_objects.release_objects import ReleaseObjects
 from espalier.clusters.design.render_input import make_render_input
 from espalier.clusters.observe.adoptions import Adoptions
+from espalier.clusters.observe.cached.own_fields import with_our_content, with_our_fields
+from espalier.clusters.observe.cached.render_inputs import RenderInputs
 from espalier.clusters.observe.git_ops import GitOpsObjects
-from espalier.clusters.observe.machine_reports import reduced_unless_control_plane
+from espalier.clusters.observe.machines.machine_reports import reduced_unless_control_plane
 from espalier.clusters.observe.management import ManagementCluster
-from espalier.clusters.observe.own_fields import with_our_content, with_our_fields
 from espalier.clusters.observe.reference_grace import ReferenceGrace
 from espalier.clusters.observe.references import Linked, LinkedObjects, Missing, missing_kind, references
-from espalier.clusters.observe.release_use import ReleaseUse
-from espalier.clusters.observe.render_inputs import RenderInputs
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.observe.rules.releases import parsed
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope, age, is_self_managed, read
+from espalier.clusters.observe.uses.release_use import ReleaseUse
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.mapping import by_controller
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.mapping import by_controller
+from espalier.runtime.caches.transforms import metadata_unless
+from espalier.runtime.controllers.own_writes import OwnWrites
+from espalier.runtime.controllers.writer import Writer
 from espalier.runtime.options import Options
-from espalier.runtime.own_writes import OwnWrites
-from espalier.runtime.transforms import metadata_unless
-from espalier.runtime.writer import Writer
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"

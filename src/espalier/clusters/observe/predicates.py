@@ -16,11 +16,12 @@ from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.resource import Resource
-from espalier.clusterapi import contract, remediation
+from espalier.clusterapi import contract
 from espalier.clusterapi import labels as capi_labels
-from espalier.clusters.observe import machine_reports
+from espalier.clusterapi.machines import remediation
+from espalier.clusters.observe.machines import machine_reports
 from espalier.kube.objects import Object
-from espalier.runtime.predicates import Predicate
+from espalier.runtime.controllers.predicates import Predicate
 
 View: TypeAlias = Callable[[Object], Any]
 """The fields of an object that are compared."""

@@ -11,18 +11,19 @@ import msgspec
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import identity_providers
-from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.parts.fields import Ref
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
-from espalier.clusters.design import credentials, names
+from espalier.clusters.design import names
 from espalier.clusters.design.provider import Dependency, Links, Providers
+from espalier.clusters.design.secrets import credentials
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.transforms import metadata_only, strip_managed_fields
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.transforms import metadata_only, strip_managed_fields
 
 if TYPE_CHECKING:
-    from espalier.runtime.controller import Controller
+    from espalier.runtime.controllers.controller import Controller
 
 OF_OTHERS = f"!{kubeconfig.CLUSTER_NAME_LABEL}"
 """Selects Secrets that are not Cluster API's."""

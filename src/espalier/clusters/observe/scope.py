@@ -9,35 +9,38 @@ from functools import cached_property, lru_cache
 import msgspec
 import semver
 
-from espalier.api import json_trees, redaction
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.release import Bundles, BundlesRef
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.releases.release import Bundles, BundlesRef
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key, Resource
+from espalier.api.text import redaction
+from espalier.api.trees import json_trees
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusterapi.objects import controller_of
-from espalier.clusters.design import cni, gate, names, release_content
-from espalier.clusters.design.adoption import Adoption, claim
-from espalier.clusters.design.gate import Gate, Isolation
+from espalier.clusters.design import cni, names
+from espalier.clusters.design.cluster_objects.adoption import Adoption, claim
+from espalier.clusters.design.cluster_objects.object_names import ClusterOwnership, Taken
+from espalier.clusters.design.drift import gate
+from espalier.clusters.design.drift.gate import Gate, Isolation
 from espalier.clusters.design.layers import Layer
-from espalier.clusters.design.object_names import ClusterOwnership, Taken
 from espalier.clusters.design.provider import Components, Providers, RenderInput
+from espalier.clusters.design.release_objects import release_content
 from espalier.clusters.design.render_input import cni_of
 from espalier.clusters.observe import git_ops
 from espalier.clusters.observe.git_ops import Other
 from espalier.clusters.observe.references import GateKey, Missing
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime import owners
-from espalier.runtime.outcome import Fault, Outcome, Wait
+from espalier.runtime.controllers import owners
+from espalier.runtime.controllers.outcome import Fault, Outcome, Wait
 
 
 class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):

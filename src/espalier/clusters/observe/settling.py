@@ -4,9 +4,9 @@ A Cluster and the objects that it names are written one by one, by `kubectl appl
 that begins in between replaces machines twice: for the first object, then for all of them. So a change begins once its
 content has not changed for the settle time.
 
-Content is what the gate compares (`design/gate.py`), without credentials, which replace no machine. This process
-records when it saw which content; no other clock counts. A manager that starts in the middle of a change has no record
-and waits the settle time anew.
+Content is what the gate compares (`clusters/design/drift/gate.py`), without credentials, which replace no machine. This
+process records when it saw which content; no other clock counts. A manager that starts in the middle of a change has no
+record and waits the settle time anew.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
-from espalier.clusters.design import gate
-from espalier.clusters.design.gate import Gate
+from espalier.clusters.design.drift import gate
+from espalier.clusters.design.drift.gate import Gate
 from espalier.clusters.observe.scope import Scope
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 SETTLE_TIME = 3.0
 """Seconds without a change after which a change begins, by default."""

@@ -8,22 +8,23 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.objects import controller_of
-from espalier.clusters.design import names, object_names
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
 from espalier.clusters.observe import adoptions, git_ops
 from espalier.clusters.observe.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, ClusterObserver, link
 from espalier.clusters.observe.predicates import machine_relevant, relevant
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.kube.objects import Object
-from espalier.runtime.controller import Controller
-from espalier.runtime.mapping import named_by_label
-from espalier.runtime.predicates import any_of, generation_changed
+from espalier.runtime.caches.mapping import named_by_label
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.predicates import any_of, generation_changed
 
 
 class Watches:

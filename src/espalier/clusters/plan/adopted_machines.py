@@ -14,16 +14,17 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api import paths
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.text import paths
 from espalier.clusterapi import external_etcd
-from espalier.clusters.design import adoption, ownership
-from espalier.clusters.design.adoption import Machines, claim
+from espalier.clusters.design.cluster_objects import adoption
+from espalier.clusters.design.cluster_objects.adoption import Machines, claim
+from espalier.clusters.design.drift import ownership
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.observe.scope import ClusterAPIObjects

@@ -16,7 +16,7 @@ from espalier.clusters.plan import in_place, plan
 from espalier.clusters.plan.in_place import OwnerChange
 from espalier.clusters.plan.plan import Change
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 
 class Compared(NamedTuple):

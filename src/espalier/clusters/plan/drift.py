@@ -1,7 +1,7 @@
 """Drift: where the objects of a settled cluster differ from what is rendered, and how to correct it. Pure.
 
-Only fields that we own are compared (`design/ownership.py`), and only with what the layers of the cluster's own release
-render, so every difference was made by somebody else.
+Only fields that we own are compared (`clusters/design/drift/ownership.py`), and only with what the layers of the
+cluster's own release render, so every difference was made by somebody else.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import DAEMON_SET, DEPLOYMENT, SECRET, Secret
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
-from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
-from espalier.clusterapi.templates import are_of_same_series
-from espalier.clusters.design import ownership, runtime_hooks
-from espalier.clusters.design.drift_policy import Policy
+from espalier.clusterapi.changes.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
+from espalier.clusterapi.infrastructures.templates import are_of_same_series
+from espalier.clusters.design.cluster_objects import runtime_hooks
+from espalier.clusters.design.drift import ownership
+from espalier.clusters.design.drift.drift_policy import Policy
 from espalier.clusters.design.provider import RenderInput
-from espalier.clusters.design.render import authenticator
+from espalier.clusters.design.render.api_server import authenticator
 from espalier.clusters.design.rendered import Manifest
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import deleted, plan

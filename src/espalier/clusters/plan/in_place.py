@@ -20,33 +20,35 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
-from espalier.api.eksa.upgrade_keys import FALLBACK_ANNOTATION, REPLACING
+from espalier.api.eksa.parts.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, FrontEnd
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import FALLBACK_ANNOTATION, REPLACING
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusterapi import in_place_fields
-from espalier.clusterapi.classification import (
+from espalier.clusterapi.changes import in_place_fields
+from espalier.clusterapi.changes.classification import (
     BOOTSTRAP_TEMPLATE,
     Classification,
     MachineEffect,
     UpdateStrategy,
     classify,
 )
+from espalier.clusterapi.changes.machine_change import MachineParts, of_control_plane, of_machine_template
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
-from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.clusterapi.machine_change import MachineParts, of_control_plane, of_machine_template
-from espalier.clusters.design import names, ownership, runtime_hooks
-from espalier.clusters.design.object_names import is_template
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import runtime_hooks
+from espalier.clusters.design.cluster_objects.object_names import is_template
+from espalier.clusters.design.cluster_objects.runtime_hooks import Owner
+from espalier.clusters.design.drift import ownership
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.design.rendered import annotated
-from espalier.clusters.design.runtime_hooks import Owner
-from espalier.clusters.observe.in_place_progress import is_upgrading, progress, upgrade_annotation
+from espalier.clusters.observe.machines.in_place_progress import is_upgrading, progress, upgrade_annotation
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 UpgradeRolloutStrategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
 

@@ -16,19 +16,21 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, external_etcd, infrastructure, templates
-from espalier.clusters.design import names, ownership
+from espalier.clusterapi import contract, external_etcd
+from espalier.clusterapi.infrastructures import infrastructure, templates
+from espalier.clusters.design import names
+from espalier.clusters.design.drift import ownership
 from espalier.clusters.design.provider import Name, RenderInput
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.design.rendered import Rendered, annotated
-from espalier.clusters.observe import downgrade
+from espalier.clusters.observe.machines import downgrade
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import adopted_machines, in_place
 from espalier.clusters.plan.adopted_machines import Owner
 from espalier.kube import fields as field_sets
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 T = TypeVar("T", bound=KubeObject)
 

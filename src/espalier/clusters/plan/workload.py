@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from espalier.clusters.design import cni, names, ownership
+from espalier.clusters.design import cni, names
+from espalier.clusters.design.drift import ownership
 from espalier.clusters.design.rendered import Manifest
 from espalier.clusters.plan import drift
 from espalier.clusters.plan.drift import Drift
@@ -14,7 +15,7 @@ from espalier.clusters.plan.workload_objects import WorkloadObject
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.objects import Object
-from espalier.runtime.remote_tasks import RemoteTask
+from espalier.runtime.workload_clusters.remote_tasks import RemoteTask
 
 
 class NotCorrected(KubeError):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.core import SECRET
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render.layered import rendered

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api import json_trees
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.server_side_apply import managed_fields
 from espalier.kube.server_side_apply.managed_fields import Manager

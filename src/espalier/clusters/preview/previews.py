@@ -9,15 +9,15 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import MOVE_ANNOTATION
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.text import redaction
 from espalier.clusters.admission.admission import Admission
-from espalier.clusters.design import object_names
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.design.layers import Layer
 from espalier.clusters.design.provider import RenderInput, infrastructures
 from espalier.clusters.effects import machines
@@ -33,9 +33,9 @@ from espalier.clusters.preview import apply
 from espalier.clusters.report import validity
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, Operation
-from espalier.runtime.snapshot import Snapshot
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.caches.snapshot import Snapshot
+from espalier.runtime.servers.admission import AdmissionRequest, Operation
 
 
 class Preview(msgspec.Struct, frozen=True):

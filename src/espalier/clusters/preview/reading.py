@@ -19,27 +19,27 @@ from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd
-from espalier.clusterapi.machine_objects import MachineObjects
-from espalier.clusters.design import object_names
+from espalier.clusterapi.machines.machine_objects import MachineObjects
+from espalier.clusters.design.cluster_objects import object_names
 from espalier.clusters.design.provider import Providers, bottlerocket_groups, infrastructures
 from espalier.clusters.effects.machines import Fleet
 from espalier.clusters.observe import adoptions, git_ops, references
 from espalier.clusters.observe.observe import ClusterObserver, written
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.observe.scope import is_self_managed
 from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object, readable
-from espalier.runtime.snapshot import Snapshot
-from espalier.runtime.transforms import metadata_only
+from espalier.runtime.caches.snapshot import Snapshot
+from espalier.runtime.caches.transforms import metadata_only
 
 _GIT_OPS = {resource.kind: resource for resource in git_ops.KINDS}
 

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.reasons import Reason
-from espalier.api.listing import first
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
+from espalier.api.text.listing import first
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 from espalier.kube.objects import Object

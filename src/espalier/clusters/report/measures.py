@@ -30,7 +30,7 @@ from espalier.clusters.observe.scope import read
 from espalier.clusters.report.certificates import expiries
 from espalier.kube.measures import Measure
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 
 T = TypeVar("T")
 

@@ -11,16 +11,16 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
-from espalier.api import listing
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.eksa import reasons
+from espalier.api.eksa.vocabulary import reasons
 from espalier.api.meta import Condition
+from espalier.api.text import listing
 from espalier.clusterapi import contract, external_etcd
 from espalier.clusters.design import names
-from espalier.clusters.observe import machine_reports
-from espalier.clusters.observe.machine_reports import DELETING, READY, reported
+from espalier.clusters.observe.machines import machine_reports
+from espalier.clusters.observe.machines.machine_reports import DELETING, READY, reported
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.kube.objects import Object
 

@@ -7,13 +7,13 @@ whatever its conditions say: a failure in the middle of a change is in Stalled f
 from __future__ import annotations
 
 from espalier.api.conditions import condition
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.clusters.design import names
-from espalier.clusters.design.gate import Gate, Isolation
+from espalier.clusters.design.drift.gate import Gate, Isolation
 from espalier.clusters.observe.scope import Scope
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 CONDITIONS = (names.RECONCILING, names.STALLED)
 

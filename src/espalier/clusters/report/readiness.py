@@ -6,32 +6,34 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
-from espalier.api import listing
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.conditions import condition as _condition
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.condition_types import Satisfied
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.condition_types import Satisfied
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
-from espalier.clusterapi import contract, external_etcd, rollouts
-from espalier.clusterapi.classification import MachineEffect
+from espalier.api.text import listing
+from espalier.clusterapi import contract, external_etcd
+from espalier.clusterapi.changes.classification import MachineEffect
+from espalier.clusterapi.changes.machine_change import ChangeKind, machine_change, of_machine_template
 from espalier.clusterapi.labels import mislabelled
-from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_machine_template
-from espalier.clusters.design import names, object_names
-from espalier.clusters.design.drift_policy import Policy, policy
-from espalier.clusters.design.gate import Isolation
+from espalier.clusterapi.machines import rollouts
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.drift.drift_policy import Policy, policy
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.design.render_input import group_count
-from espalier.clusters.observe import in_place_progress
+from espalier.clusters.observe.machines import in_place_progress
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import decisions, deleted, in_place
 from espalier.clusters.plan.decisions import Decisions
 from espalier.clusters.report import validity
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 _MADE_BY_CLUSTER_API = frozenset(
     {

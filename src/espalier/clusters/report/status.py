@@ -9,20 +9,20 @@ from datetime import datetime
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api import redaction
 from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
-from espalier.api.eksa.condition_types import Satisfied
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.condition_types import Satisfied
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
+from espalier.api.text import redaction
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report import certificates, overdue, progress, readiness, synced
 from espalier.clusters.report.validity import known_problem, missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from espalier.runtime.write_limits import TooManyWrites
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.leadership.write_limits import TooManyWrites
 
 ORDER = (
     names.CONTROL_PLANE_INITIALIZED,

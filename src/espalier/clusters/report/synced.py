@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from espalier.api import conditions
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.condition_types import Satisfied
-from espalier.api.eksa.reasons import Reason
-from espalier.api.listing import first
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.condition_types import Satisfied
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
+from espalier.api.text.listing import first
 from espalier.clusters.design import names
-from espalier.clusters.design.drift_policy import Policy, policy
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.drift_policy import Policy, policy
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.design.layers import Layer
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope

@@ -7,32 +7,23 @@ from typing import NamedTuple
 
 from espalier.api.eksa.cluster import Cluster, ClusterSpec
 from espalier.api.eksa.identity_providers import OIDCConfig
-from espalier.api.eksa.reasons import Reason
-from espalier.api.violations import Violation
-from espalier.clusters.design import adoption, names
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.text.violations import Violation
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import adoption
 from espalier.clusters.design.provider import Providers, bottlerocket_groups
-from espalier.clusters.design.render import authentication, authenticator
+from espalier.clusters.design.render.api_server import authentication, authenticator
 from espalier.clusters.design.render_input import group_name
-from espalier.clusters.observe.observed_versions import running
+from espalier.clusters.observe.machines.observed_versions import running
 from espalier.clusters.observe.references import Missing
-from espalier.clusters.observe.rules import (
-    bottlerocket,
-    changes,
-    content,
-    endpoint,
-    gitops,
-    identity,
-    messages,
-    operating_systems,
-    releases,
-    sharing,
-    unsupported,
-)
+from espalier.clusters.observe.rules import changes, content, gitops, messages, releases, sharing, unsupported
+from espalier.clusters.observe.rules.control_planes import endpoint, identity
+from espalier.clusters.observe.rules.machines import bottlerocket, operating_systems
 from espalier.clusters.observe.scope import Scope, is_self_managed
 from espalier.clusters.report.checks.problems import address_taken
 from espalier.kube.objects import Object
 from espalier.releases import MissingDistro, UnusableBundles, UnusableDistro, kubernetes_versions
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 
 def missing_objects(missing: Sequence[Missing], grace: float = 0.0) -> Wait | None:

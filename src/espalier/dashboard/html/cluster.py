@@ -9,8 +9,11 @@ from typing import Any
 
 import htpy as h
 
-from espalier.api.listing import counted
-from espalier.dashboard.cluster import (
+from espalier.api.text.listing import counted
+from espalier.dashboard.feed import Feed
+from espalier.dashboard.html.page import made
+from espalier.dashboard.html.parts import Node, age, cell, html, labelled, state, text, until
+from espalier.dashboard.models.cluster import (
     ConditionRow,
     EventRow,
     MachineRow,
@@ -20,12 +23,9 @@ from espalier.dashboard.cluster import (
     UpgradeStep,
     health_of,
 )
-from espalier.dashboard.feed import Feed
-from espalier.dashboard.fleet import ClusterRow, skew_of
-from espalier.dashboard.health import Health, State
-from espalier.dashboard.html.page import made
-from espalier.dashboard.html.parts import Node, age, cell, html, labelled, state, text, until
-from espalier.dashboard.plans import Plan
+from espalier.dashboard.models.fleet import ClusterRow, skew_of
+from espalier.dashboard.models.health import Health, State
+from espalier.dashboard.models.plans import Plan
 
 PLACE = "sections"
 SECTIONS = ("head", "progress", "machines", "conditions", "plan", "drift", "events", "objects")

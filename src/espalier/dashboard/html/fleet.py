@@ -10,11 +10,11 @@ import htpy as h
 
 from espalier.api.resource import Key
 from espalier.dashboard.feed import Feed, Fragment
-from espalier.dashboard.fleet import ClusterRow, Summary, Support, skew_of
-from espalier.dashboard.health import Health
 from espalier.dashboard.html.lists import RANKS, chips, page_of_all, table
 from espalier.dashboard.html.page import made
 from espalier.dashboard.html.parts import Node, age, cell, html, icon, state, text
+from espalier.dashboard.models.fleet import ClusterRow, Summary, Support, skew_of
+from espalier.dashboard.models.health import Health
 
 PLACE = "clusters"
 

@@ -11,12 +11,12 @@ import htpy as h
 
 from espalier.api.resource import Key
 from espalier.dashboard.feed import Feed, Fragment
-from espalier.dashboard.garden import MOVING, Epoch, SeedRow, ShootPage, ShootRow, Task, Timeline, advice
-from espalier.dashboard.health import Health
 from espalier.dashboard.html.cluster import section as _section
 from espalier.dashboard.html.lists import RANKS, chips, page_of_all, table
 from espalier.dashboard.html.page import made
 from espalier.dashboard.html.parts import Node, age, cell, html, labelled, state, text
+from espalier.dashboard.models.garden import MOVING, Epoch, SeedRow, ShootPage, ShootRow, Task, Timeline, advice
+from espalier.dashboard.models.health import Health
 
 SHOOTS, SEEDS = "shoots", "seeds"
 PLACE = "sections"

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import htpy as h
 
-from espalier.api.listing import counted
+from espalier.api.text.listing import counted
 from espalier.dashboard.feed import Feed
-from espalier.dashboard.health import WORDS, Health
 from espalier.dashboard.html.page import made
 from espalier.dashboard.html.parts import Node, html, icon
+from espalier.dashboard.models.health import WORDS, Health
 
 RANKS = {health: rank for rank, health in enumerate(Health)}
 """The order of states in a column."""

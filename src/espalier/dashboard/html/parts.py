@@ -8,9 +8,9 @@ from typing import TypeAlias
 import htpy as h
 
 from espalier.api import conditions
-from espalier.api.printable import printable, quoted
-from espalier.api.spans import span
-from espalier.dashboard.health import Health, State
+from espalier.api.text.printable import printable, quoted
+from espalier.api.text.spans import span
+from espalier.dashboard.models.health import Health, State
 
 SHAPES = {
     # Told apart without colour: a tick, a half circle, a triangle, two bars, an empty circle.

@@ -19,7 +19,7 @@ from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import Clock
-from espalier.runtime.serving import HttpServer
+from espalier.runtime.servers.serving import HttpServer
 
 
 @dataclass(frozen=True, slots=True)

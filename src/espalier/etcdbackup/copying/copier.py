@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
-from espalier.api.listing import first
+from espalier.api.text.listing import first
 from espalier.etcdbackup.copying.plan import Choice, Copy, is_final, plan
 from espalier.etcdbackup.snapshots import reading
 from espalier.etcdbackup.snapshots.codecs import decoder, in_thread

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.etcd.backend import (
+from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.bbolt.updating import updating
+from espalier.etcd.database.backend import (
     CONSISTENT_INDEX,
     KEY,
     LEASE,
@@ -18,8 +20,6 @@ from espalier.etcd.backend import (
     revision_key,
     stored_lease,
 )
-from espalier.etcd.bbolt.reading import Database
-from espalier.etcd.bbolt.updating import updating
 from espalier.etcdbackup.restore import wal
 from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.restore.records import History

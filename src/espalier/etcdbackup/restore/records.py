@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from espalier.etcd.backend import revision_key
+from espalier.etcd.database.backend import revision_key
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcdbackup.snapshots.deltas import DELETE, Event, KeyValue
 from espalier.etcdbackup.snapshots.malformed import Malformed

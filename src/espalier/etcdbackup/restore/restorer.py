@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from espalier.api.version_matrix import etcd_minors_for
-from espalier.etcd.backend import State
 from espalier.etcd.bbolt.reading import Damaged
+from espalier.etcd.database.backend import State
 from espalier.etcdbackup.restore import plan, wal
 from espalier.etcdbackup.restore.data_directory import DATABASE, WAL, SideFolder, side_folder
 from espalier.etcdbackup.restore.database import Contents, complete, state_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.etcd.hashing import crc32c
+from espalier.etcd.database.hashing import crc32c
 from espalier.etcdbackup.restore.members import Membership
 
 SEGMENT = f"{0:016x}-{0:016x}.wal"

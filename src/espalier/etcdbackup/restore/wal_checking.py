@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
-from espalier.etcd.hashing import crc32c
+from espalier.etcd.database.hashing import crc32c
 
 _NAME = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}\.wal")
 _CRC = 4

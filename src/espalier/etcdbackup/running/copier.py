@@ -11,7 +11,7 @@ import structlog
 
 from espalier.api.etcd.calls import CopyOperationStatus
 from espalier.api.etcd.ownership import Unreadable
-from espalier.api.listing import first
+from espalier.api.text.listing import first
 from espalier.etcdbackup.copying.copier import Copied, Copier, Damaged
 from espalier.etcdbackup.copying.plan import LATEST
 from espalier.etcdbackup.election import actions, copier, events

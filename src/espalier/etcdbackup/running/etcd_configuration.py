@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from espalier.api import yaml_text, yaml_trees
+from espalier.api.trees import yaml_text, yaml_trees
 from espalier.etcdbackup.restore.members import Membership
 
 _LARGEST = 1 << 16

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import msgspec
 import structlog
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.guard.control import MAX_LINE

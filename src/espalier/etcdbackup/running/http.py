@@ -7,8 +7,8 @@ from typing import Protocol
 import msgspec
 from aiohttp import web
 
-from espalier.api import json_trees
 from espalier.api.etcd.calls import OWN, CopyOperationStatus, InitiateCopyOperation
+from espalier.api.trees import json_trees
 from espalier.etcdbackup.agent.http import PROBE_HOLD, Health, becomes_ready, json_response
 from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
 

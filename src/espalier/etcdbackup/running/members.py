@@ -21,8 +21,8 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from espalier.api import json_trees
 from espalier.api.etcd.calls import OWN, BackupStatus, CopyOperationStatus, InitiateCopyOperation
+from espalier.api.trees import json_trees
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.requests import Range

@@ -18,7 +18,7 @@ from espalier.etcdbackup.election import agent, copier
 from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.running.agent import AgentRun
 from espalier.etcdbackup.running.copier import CopierRun, CopyParts
-from espalier.etcdbackup.running.data_directory import DataDirectory
+from espalier.etcdbackup.running.data.data_directory import DataDirectory
 from espalier.etcdbackup.running.guard import GuardClient
 from espalier.etcdbackup.running.http import add_copy_operations, copier_application
 from espalier.etcdbackup.running.members import Members
@@ -26,7 +26,7 @@ from espalier.etcdbackup.running.parts import Parts
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import Clock
-from espalier.runtime.serving import HttpServer
+from espalier.runtime.servers.serving import HttpServer
 
 
 @dataclass(frozen=True, slots=True)

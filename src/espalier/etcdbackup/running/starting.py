@@ -13,7 +13,7 @@ from dataclasses import replace
 import structlog
 
 from espalier.api.etcd.ownership import FirstStart, Served
-from espalier.api.listing import first
+from espalier.api.text.listing import first
 from espalier.etcdbackup.election.agent import Settings
 from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.plan import BUMP, target

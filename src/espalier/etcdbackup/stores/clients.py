@@ -17,7 +17,7 @@ import msgspec
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.etcdbackup.stores.credentials import ENDPOINT_BESIDE, CredentialFiles, Credentials, Stamp
 from espalier.etcdbackup.stores.errors import Refused
 from espalier.etcdbackup.stores.location import Kind, Location

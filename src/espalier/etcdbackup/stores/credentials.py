@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.etcdbackup.stores.errors import Refused
 from espalier.etcdbackup.stores.location import Kind
 

@@ -19,7 +19,7 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from espalier.api.printable import in_one_line
+from espalier.api.text.printable import in_one_line
 from espalier.etcdbackup.stores import keys
 from espalier.etcdbackup.stores.clients import Clients
 from espalier.etcdbackup.stores.errors import Conflict, Corrupt, NotFound, Refused, StoreError, Unavailable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.kube.fields import SELF, FieldSet
 from espalier.kube.server_side_apply.list_items import elements_of, is_list, is_map
 from espalier.kube.server_side_apply.structure import Node

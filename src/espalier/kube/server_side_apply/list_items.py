@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from espalier.api import json_trees
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 from espalier.kube.fields import KNOWN_PARTS, item_by_keys, item_by_value
 from espalier.kube.server_side_apply.structure import Node
 

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api import json_trees
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 from espalier.kube import fields
 from espalier.kube.errors import Conflict, StatusCause, StatusDetails
 from espalier.kube.fields import SELF, FieldSet

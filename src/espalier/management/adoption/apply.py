@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, SECRET
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import EKSARelease
-from espalier.api.listing import counted
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.text.listing import counted
 from espalier.clusters.design import names
 from espalier.clusters.design.eks_anywhere import CONTROLLER, replicas
 from espalier.clusters.design.provider import Providers

@@ -14,16 +14,17 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.clusterapi import contract, external_etcd
-from espalier.clusters.design import adoption, names, object_names
-from espalier.clusters.design.adoption import Adoption, claim
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import adoption, object_names
+from espalier.clusters.design.cluster_objects.adoption import Adoption, claim
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.clusters.observe.observe import written
 from espalier.clusters.observe.rules import messages
@@ -33,7 +34,7 @@ from espalier.clusters.report import validity
 from espalier.kube import fields as field_sets
 from espalier.kube.objects import Object
 from espalier.management.adoption.site import OWNERS, Site, related_to
-from espalier.runtime import owners
+from espalier.runtime.controllers import owners
 
 PAUSED = "true"
 """The pause of the record of a management cluster: no manager acts on its own machines."""

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.core import CONFIG_MAP, ConfigMap
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
+from espalier.api.trees import json_trees
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, NotFound
 from espalier.kube.objects import Object

@@ -19,13 +19,13 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.releases.distro import DistroRelease
+from espalier.api.eksa.releases.release import Bundles, EKSARelease
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
-from espalier.clusters.design import object_names
+from espalier.clusters.design.cluster_objects import object_names
 from espalier.clusters.design.eks_anywhere import CONTROLLER, WEBHOOKS, replicas
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.observe import git_ops, references
@@ -36,7 +36,7 @@ from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.management.adoption import record as records
 from espalier.management.steps import Refused
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
 
 PACKAGE = Resource("packages.eks.amazonaws.com", "v1alpha1", "packages", "Package")
 RELEASES = f"{EKSARelease.resource.plural}.{EKSARelease.resource.group}"

@@ -17,14 +17,15 @@ from espalier.api.core import (
     SECRET,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import adoption, names
-from espalier.clusters.design.adoption import Adoption
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import adoption
+from espalier.clusters.design.cluster_objects.adoption import Adoption
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client, PatchType

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from espalier.api import yaml_trees
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.listing import first
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.text.listing import first
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees import yaml_trees
 from espalier.api.version_matrix import numbers
-from espalier.api.violations import ManifestError
 from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
 from espalier.management.providers.variables import Substitution, Unset
 

@@ -13,8 +13,8 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.kinds import ATOMIC, Column, KubeObject
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
-from espalier.clusterapi import infrastructure_kinds as contract
-from espalier.clusterapi.infrastructure import GROUP, Infrastructure
+from espalier.clusterapi.infrastructures import infrastructure_kinds as contract
+from espalier.clusterapi.infrastructures.infrastructure import GROUP, Infrastructure
 
 VERSION = "v1beta3"
 declared = contract.declares(VERSION, "v1beta1")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from espalier.api.capi.kubeadm import DiskSetup, FileSystem, Partition
-from espalier.api.reference import Annotation, Writer
+from espalier.api.definitions.reference import Annotation, Writer
 from espalier.providers.cloudstack.cluster_api import CloudStackMachineTemplate
 from espalier.providers.cloudstack.kinds import CloudStackMachineConfigSpec, DiskOffering
 

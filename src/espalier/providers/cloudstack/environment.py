@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.clusters.design import credential_files, credentials
+from espalier.clusters.design.secrets import credential_files, credentials
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig
 from espalier.providers.cloudstack.references import (
     API_KEY,
@@ -25,7 +25,8 @@ FIELDS = (API_URL, API_KEY, SECRET_KEY)
 _EXPECTED = f"base64 of a file with a section [NAME] for each profile, with {', '.join(FIELDS)}"
 
 PLACEHOLDER = f"${VARIABLE}"
-"""The value of the variable where real keys must not be (`cli/clusters/offline.py`): it stands for any profile."""
+"""The value of the variable where real keys must not be (`cli/clusters/manifests/offline.py`): it stands for any
+profile."""
 
 MOST = 1 << 20
 """Bytes of the variable."""

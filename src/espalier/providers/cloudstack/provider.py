@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
-from espalier.api.reference import Annotation, described
+from espalier.api.definitions.reference import Annotation, described
 from espalier.clusters.design.provider import EtcdRenderer, Links, Provider
 from espalier.kube.objects import Object
 from espalier.providers.cloudstack import disks, environment, references, render, rules

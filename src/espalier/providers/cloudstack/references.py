@@ -12,10 +12,10 @@ import msgspec
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.clusters.design.credentials import lacking
-from espalier.clusters.design.linked_objects import datacenter, of_kind
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.clusters.design.cluster_objects.linked_objects import datacenter, of_kind
 from espalier.clusters.design.provider import Dependency, Name, RenderInput
+from espalier.clusters.design.secrets.credentials import lacking
 from espalier.kube.objects import Object
 from espalier.providers.cloudstack.cluster_api import FAILURE_DOMAIN, CloudStackCluster
 from espalier.providers.cloudstack.kinds import (

@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.design import linked_objects
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.clusters.design.cluster_objects import linked_objects
 from espalier.clusters.design.provider import Components, RenderInput
-from espalier.clusters.design.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.design.render import etcd, kubeadm
 from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.render.nodes import host_os, kube_vip
 from espalier.clusters.design.rendered import Rendered, Settings
-from espalier.kube.wire import in_url
+from espalier.kube.transports.wire import in_url
 from espalier.providers.cloudstack import disks, references
 from espalier.providers.cloudstack.cluster_api import (
     AcsEndpoint,

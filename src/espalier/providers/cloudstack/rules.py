@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.violations import Violation
+from espalier.api.text.violations import Violation
 from espalier.clusters.design import addresses
-from espalier.clusters.design.linked_objects import of_kind
-from espalier.clusters.design.machine_groups import (
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.machine_groups import (
     machine_groups,
     names_version,
     references_to,
     without_failure_domains,
 )
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.cloudstack import references
 from espalier.providers.cloudstack.kinds import CloudStackMachineConfig

@@ -9,8 +9,8 @@ from msgspec import Meta
 from espalier.api.capi.cluster import Endpoint, FailureDomain
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, listing
 from espalier.api.meta import Part
-from espalier.clusterapi import infrastructure_kinds as contract
-from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures import infrastructure_kinds as contract
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
 
 VERSION = "v1beta2"
 declared = contract.declares(VERSION, "v1beta2")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi.kubernetes_versions import minor
 from espalier.clusters.design.provider import Components, RenderInput
 from espalier.clusters.design.render import etcd, kubeadm

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.violations import Violation
-from espalier.clusters.design.machine_groups import without_failure_domains
+from espalier.api.text.violations import Violation
+from espalier.clusters.design.cluster_objects.machine_groups import without_failure_domains
 
 _MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference is ignored"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.clusters.design import credentials
+from espalier.clusters.design.secrets import credentials
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig
 from espalier.providers.nutanix.references import (
     OF_MACHINES,

@@ -6,13 +6,13 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.fields import Ref, same, unchanged
-from espalier.api.eksa.forms import Form
-from espalier.api.eksa.host_os import REDHAT, UBUNTU, Users
-from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
+from espalier.api.eksa.parts import host_os
+from espalier.api.eksa.parts.fields import Ref, same, unchanged
+from espalier.api.eksa.parts.forms import Form
+from espalier.api.eksa.parts.host_os import REDHAT, UBUNTU, Users
+from espalier.api.eksa.parts.hosts import HOST, LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Part
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.design import linked_objects
-from espalier.clusters.design.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.trees import json_trees
+from espalier.clusters.design.cluster_objects import linked_objects
 from espalier.clusters.design.provider import Dependency, RenderInput
 from espalier.clusters.design.render_input import group_name
+from espalier.clusters.design.secrets.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
 from espalier.clusters.report.checks.questions import Server
 from espalier.kube.objects import Object
 from espalier.providers.nutanix.kinds import (

@@ -11,14 +11,15 @@ from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVE_LABELS
-from espalier.clusters.design import linked_objects
+from espalier.clusters.design.cluster_objects import linked_objects
 from espalier.clusters.design.provider import Components, Name, RenderInput
-from espalier.clusters.design.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.design.render import etcd, kubeadm
 from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.render.nodes import host_os, kube_vip
 from espalier.clusters.design.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import references

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.host_os import UBUNTU
-from espalier.api.quantities import amount
-from espalier.api.violations import Violation
-from espalier.clusters.design.linked_objects import of_kind
-from espalier.clusters.design.machine_groups import (
+from espalier.api.eksa.parts.host_os import UBUNTU
+from espalier.api.text.quantities import amount
+from espalier.api.text.violations import Violation
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.machine_groups import (
     WORKERS,
     kubernetes_versions,
     machine_groups,
@@ -18,7 +18,8 @@ from espalier.clusters.design.machine_groups import (
     without_failure_domains,
 )
 from espalier.clusters.design.render_input import group_name
-from espalier.clusters.observe.rules import connections, endpoint
+from espalier.clusters.observe.rules import connections
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import node_addresses
 from espalier.providers.nutanix.kinds import LEAST_DISK, LEAST_MEMORY, NutanixDatacenterConfig, NutanixMachineConfig

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.clusters.design import credential_files, credentials
+from espalier.clusters.design.secrets import credential_files, credentials
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowMachineConfig
 from espalier.providers.snow.references import AUTHORITIES, FILES, OF_DEVICES, credentials_of
 
@@ -32,7 +32,7 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
     devices = [
         device for config in configs if config.metadata.namespace in namespaces for device in config.spec.devices
     ]
-    if data[OF_DEVICES] != f"${FILES[OF_DEVICES]}":  # which stands for any file (`cli/clusters/offline.py`)
+    if data[OF_DEVICES] != f"${FILES[OF_DEVICES]}":  # which stands for any file (`cli/clusters/manifests/offline.py`)
         _check(data, devices)
     yield credentials.secret(name, data, servers=devices, namespaces=namespaces)
 

@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.fields import Ref, unchanged
-from espalier.api.eksa.host_os import BOTTLEROCKET, UBUNTU, HostSettings
-from espalier.api.eksa.hosts import LOCAL_HOSTS
+from espalier.api.eksa.parts import host_os
+from espalier.api.eksa.parts.fields import Ref, unchanged
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET, UBUNTU, HostSettings
+from espalier.api.eksa.parts.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
 

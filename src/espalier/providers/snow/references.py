@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.clusters.design.credentials import lacking
-from espalier.clusters.design.linked_objects import of_kind
-from espalier.clusters.design.machine_groups import fields_with
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.machine_groups import fields_with
 from espalier.clusters.design.provider import Dependency, Further, RenderInput
+from espalier.clusters.design.secrets.credentials import lacking
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import (
     SnowDatacenterConfig,

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.api.violations import Violation
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET
+from espalier.api.text.violations import Violation
 from espalier.clusters.design import addresses
 from espalier.clusters.design.addresses import Address
-from espalier.clusters.design.linked_objects import of_kind
-from espalier.clusters.design.machine_groups import references_to, without_failure_domains
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.machine_groups import references_to, without_failure_domains
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import IPPool, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from espalier.providers.snow.references import credentials_of

@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject
 from espalier.api.label_selectors import AtomicSelector
 from espalier.api.meta import Part
-from espalier.clusterapi import infrastructure_kinds as contract
-from espalier.clusterapi.infrastructure import Hosts, Infrastructure
+from espalier.clusterapi.infrastructures import infrastructure_kinds as contract
+from espalier.clusterapi.infrastructures.infrastructure import Hosts, Infrastructure
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME, OWNER_NAMESPACE, Hardware
 

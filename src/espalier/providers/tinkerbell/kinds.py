@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, Checked
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.fields import (
+from espalier.api.eksa.parts import host_os
+from espalier.api.eksa.parts.fields import (
     LABEL_NAME,
     LABEL_NAMES,
     LABEL_VALUE,
@@ -18,8 +18,8 @@ from espalier.api.eksa.fields import (
     same,
     unchanged,
 )
-from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostSettings, Users
-from espalier.api.eksa.hosts import LOCAL_HOSTS
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostSettings, Users
+from espalier.api.eksa.parts.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, listing
 from espalier.api.meta import Observed, Part
 

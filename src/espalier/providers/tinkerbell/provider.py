@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.api.reference import Annotation, described
+from espalier.api.definitions.reference import Annotation, described
 from espalier.clusters.design.provider import Links, Provider
 from espalier.kube.rbac import Right
 from espalier.providers.tinkerbell import references, render, rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from espalier.clusters.design.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
 from espalier.clusters.design.provider import Further, RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.kinds import (

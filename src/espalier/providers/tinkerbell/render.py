@@ -10,16 +10,17 @@ from msgspec.structs import replace
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.capi.machine import MachineDeletion, MachineDeployment, TemplateMeta
-from espalier.api.eksa.host_os import BOTTLEROCKET_USER
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET_USER
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
 from espalier.clusters.design import registry_mirror
-from espalier.clusters.design.linked_objects import datacenter, of_group
+from espalier.clusters.design.cluster_objects.linked_objects import datacenter, of_group
 from espalier.clusters.design.provider import Components, RenderInput
-from espalier.clusters.design.render import host_os, kube_vip, kubeadm, node_setup
+from espalier.clusters.design.render import kubeadm
 from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.render.nodes import host_os, kube_vip, node_setup
 from espalier.clusters.design.rendered import Rendered, RenderedGroup, Settings
-from espalier.kube.wire import in_url
+from espalier.kube.transports.wire import in_url
 from espalier.providers.tinkerbell import workflow
 from espalier.providers.tinkerbell.cluster_api import (
     BootOptions,

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from espalier.api import paths
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU
-from espalier.api.violations import Violation
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET, REDHAT, UBUNTU
+from espalier.api.text import paths
+from espalier.api.text.violations import Violation
 from espalier.clusters.design import addresses
-from espalier.clusters.design.linked_objects import of_kind
-from espalier.clusters.design.machine_groups import (
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.machine_groups import (
     MachineGroup,
     machine_groups,
     names_version,
@@ -21,7 +21,7 @@ from espalier.clusters.design.machine_groups import (
     without_failure_domains,
 )
 from espalier.clusters.design.render_input import group_count, group_name
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell import templates
 from espalier.providers.tinkerbell.kinds import (

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api import json_trees, yaml_text
-from espalier.api.eksa.host_os import REDHAT
-from espalier.kube.wire import in_url
+from espalier.api.eksa.parts.host_os import REDHAT
+from espalier.api.trees import json_trees, yaml_text
+from espalier.kube.transports.wire import in_url
 from espalier.providers.tinkerbell.kinds import Action, Task, Workflow
 
 _STREAM, _WRITE, _REBOOT = (f"127.0.0.1/embedded/{name}" for name in ("image2disk", "writefile", "reboot"))

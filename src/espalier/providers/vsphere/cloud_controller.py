@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, SECRET, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
-from espalier.clusters.design.linked_objects import datacenter
+from espalier.clusters.design.cluster_objects.linked_objects import datacenter
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
 from espalier.clusters.design.render.cni.workloads import NAMESPACE

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.clusters.design import credentials
+from espalier.clusters.design.secrets import credentials
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
 from espalier.providers.vsphere.references import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER, VARIABLES
 from espalier.providers.vsphere.server import server_of

@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import forms, host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.fields import same, unchanged
-from espalier.api.eksa.host_os import BOTTLEROCKET, BOTTLEROCKET_USER, REDHAT, UBUNTU, HostSettings, Users
-from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
+from espalier.api.eksa.parts import forms, host_os
+from espalier.api.eksa.parts.fields import same, unchanged
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET, BOTTLEROCKET_USER, REDHAT, UBUNTU, HostSettings, Users
+from espalier.api.eksa.parts.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
 

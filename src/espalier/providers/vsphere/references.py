@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.design.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
-from espalier.clusters.design.linked_objects import of_kind
-from espalier.clusters.design.machine_groups import fields_with, kubernetes_versions
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.machine_groups import fields_with, kubernetes_versions
 from espalier.clusters.design.provider import Dependency, RenderInput
+from espalier.clusters.design.secrets.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.kinds import Resolved, VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.providers.vsphere.server import server_of

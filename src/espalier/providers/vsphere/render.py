@@ -11,16 +11,17 @@ from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.api.eksa.release import VersionsBundle
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.releases.release import VersionsBundle
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVE_LABELS
-from espalier.clusterapi.infrastructure_kinds import LocalReference
-from espalier.clusters.design import linked_objects
+from espalier.clusterapi.infrastructures.infrastructure_kinds import LocalReference
+from espalier.clusters.design.cluster_objects import linked_objects
 from espalier.clusters.design.provider import Components, Name, RenderInput
-from espalier.clusters.design.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.design.render import etcd, kubeadm
 from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.render.nodes import bottlerocket, host_os, kube_vip
 from espalier.clusters.design.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.cluster_api import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.api.violations import Violation
-from espalier.clusters.design.linked_objects import of_kind
-from espalier.clusters.design.machine_groups import ETCD, WORKERS, machine_groups, references_to
-from espalier.clusters.observe.rules import endpoint
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET
+from espalier.api.text.violations import Violation
+from espalier.clusters.design.cluster_objects.linked_objects import of_kind
+from espalier.clusters.design.cluster_objects.machine_groups import ETCD, WORKERS, machine_groups, references_to
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.providers.vsphere.sizes import LEAST_CPUS, USUAL_MEMORY, raised

@@ -29,9 +29,9 @@ from espalier.api.core import (
 )
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.api.yaml_trees import trees
+from espalier.api.trees.yaml_trees import trees
 from espalier.kube.client import Client
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 from espalier.realnodes.management.control_plane import HOST, ControlPlane, stored_authority, write_private
 from espalier.realnodes.management.processes import Program, ProgramFailed, Supervisor
 from espalier.runtime.clock import Clock

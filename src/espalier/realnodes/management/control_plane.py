@@ -15,11 +15,11 @@ from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
 
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.kube.errors import Unreachable
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority, KeyPair
-from espalier.kube.wire import Request
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request
 from espalier.realnodes.management.processes import Program, Supervisor
 from espalier.runtime.clock import Clock
 

@@ -12,17 +12,22 @@ from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
-from espalier.clusterapi.infrastructure import InfrastructureCluster, InfrastructureClusterStatus, Initialization
+from espalier.clusterapi.infrastructures.infrastructure import (
+    InfrastructureCluster,
+    InfrastructureClusterStatus,
+    Initialization,
+)
 from espalier.clusterapi.objects import is_cluster_paused, is_paused
 from espalier.kube.objects import Object
-from espalier.realnodes.nspawn import container, inside, network, owners
-from espalier.realnodes.nspawn.addresses import RangeFull
-from espalier.realnodes.nspawn.commands import CommandFailed
-from espalier.realnodes.nspawn.helper_processes import ControlPlaneEndpoint
-from espalier.realnodes.nspawn.network import RangeInUse
-from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
+from espalier.realnodes.nspawn import container, inside, owners
+from espalier.realnodes.nspawn.system import network
+from espalier.realnodes.nspawn.system.addresses import RangeFull
+from espalier.realnodes.nspawn.system.commands import CommandFailed
+from espalier.realnodes.nspawn.system.helper_processes import ControlPlaneEndpoint
+from espalier.realnodes.nspawn.system.network import RangeInUse
+from espalier.realnodes.nspawn.system.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.realnodes.nspawn.tools import NodeTools
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 
 PORT = 6443
 CARRIED = "PodNetworkCarried"

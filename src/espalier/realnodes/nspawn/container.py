@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.realnodes.nspawn import cgroups, network, processes
 from espalier.realnodes.nspawn.bases import NodeBase
-from espalier.realnodes.nspawn.commands import run, start_detached
 from espalier.realnodes.nspawn.node_files import NodeFile
-from espalier.realnodes.nspawn.processes import Process
-from espalier.realnodes.nspawn.state import NodeFolder
+from espalier.realnodes.nspawn.system import cgroups, network, processes
+from espalier.realnodes.nspawn.system.commands import run, start_detached
+from espalier.realnodes.nspawn.system.processes import Process
+from espalier.realnodes.nspawn.system.state import NodeFolder
 
 _RUN = Path("/run/systemd/nspawn")
 """The directory in which systemd-nspawn leaves a folder and a lock for each killed machine."""

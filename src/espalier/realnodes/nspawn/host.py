@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from espalier.realnodes.nspawn.addresses import AddressRange
-from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
-from espalier.realnodes.nspawn.network import Bridge
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system.addresses import AddressRange
+from espalier.realnodes.nspawn.system.helper_processes import BalancerProcess, RegistryProcess
+from espalier.realnodes.nspawn.system.network import Bridge
+from espalier.realnodes.nspawn.system.state import State
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import msgspec
 from espalier.realnodes.nspawn.container import Running
 from espalier.realnodes.nspawn.node_files import POD_RANGE
 from espalier.realnodes.nspawn.plan import Bootstrap
-from espalier.realnodes.nspawn.state import NodeFolder
+from espalier.realnodes.nspawn.system.state import NodeFolder
 from espalier.runtime import confined
 
 SENTINEL = "run/cluster-api/bootstrap-success.complete"

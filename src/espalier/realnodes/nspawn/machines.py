@@ -13,27 +13,32 @@ import structlog
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import Secret
-from espalier.api.eksa.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
+from espalier.api.eksa.vocabulary.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
 from espalier.api.meta import Condition
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
-from espalier.clusterapi.infrastructure import InfrastructureMachine, InfrastructureMachineStatus, Initialization
-from espalier.clusterapi.network import machine_addresses, network_of
+from espalier.clusterapi.infrastructures.infrastructure import (
+    InfrastructureMachine,
+    InfrastructureMachineStatus,
+    Initialization,
+)
+from espalier.clusterapi.machines.network import machine_addresses, network_of
 from espalier.clusterapi.objects import cluster_key, is_cluster_paused, is_paused
 from espalier.kube.objects import Object
-from espalier.realnodes.nspawn import cgroups, container, images, inside, limits, owners, processes
-from espalier.realnodes.nspawn.addresses import RangeFull
+from espalier.realnodes.nspawn import container, images, inside, owners
 from espalier.realnodes.nspawn.bases import NodeBase, plain_version
-from espalier.realnodes.nspawn.commands import CommandFailed, run
 from espalier.realnodes.nspawn.container import Running
-from espalier.realnodes.nspawn.network import RangeInUse
 from espalier.realnodes.nspawn.node_files import PATCHES, PREFLIGHT, Identity, NodeFile, node_files
 from espalier.realnodes.nspawn.plan import Bootstrap, MachineStep, ObservedNode, next_step
-from espalier.realnodes.nspawn.state import NodeRecord, node_id
+from espalier.realnodes.nspawn.system import cgroups, limits, processes
+from espalier.realnodes.nspawn.system.addresses import RangeFull
+from espalier.realnodes.nspawn.system.commands import CommandFailed, run
+from espalier.realnodes.nspawn.system.network import RangeInUse
+from espalier.realnodes.nspawn.system.state import NodeRecord, node_id
 from espalier.realnodes.nspawn.tools import NodeTools
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait
 
 START_PAUSE = 0.1
 BOOT_CHECK_SECONDS = 30.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.realnodes.nspawn import registry
+from espalier.realnodes.nspawn.system import registry
 
 _SEED = "/var/lib/cloud/seed/nocloud"
 _SCRIPTS = "/var/lib/cloud/scripts"

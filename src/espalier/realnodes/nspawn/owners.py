@@ -18,7 +18,7 @@ from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.clusterapi.objects import is_cluster_paused
 from espalier.kube.objects import Object
-from espalier.realnodes.nspawn.state import EndpointRecord, NodeRecord
+from espalier.realnodes.nspawn.system.state import EndpointRecord, NodeRecord
 
 MOVED_AWAY = "moved"
 """The owner of a node whose object was deleted for a move, until somebody has it. Whoever is not on this machine never

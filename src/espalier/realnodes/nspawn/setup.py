@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
-from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, images
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.clusters import InfrastructureClusters
-from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.host import NodeHost
 from espalier.realnodes.nspawn.machines import InfrastructureMachines
-from espalier.realnodes.nspawn.network import remove_link
 from espalier.realnodes.nspawn.owners import ENVIRONMENT
-from espalier.realnodes.nspawn.registry import ImageBuild
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system.helper_processes import BalancerProcess, RegistryProcess
+from espalier.realnodes.nspawn.system.network import remove_link
+from espalier.realnodes.nspawn.system.registry import ImageBuild
+from espalier.realnodes.nspawn.system.state import State
 from espalier.realnodes.nspawn.tools import BY_CLUSTER, BY_OWNER, NodeTools
 from espalier.releases import Releases
 from espalier.runtime.component import Component, Host
-from espalier.runtime.controller import Controller
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.reconciler import replanned
 from espalier.runtime.manager import Runnable
-from espalier.runtime.reconciler import replanned
 
 WORKERS = 8
 """Concurrent reconciles; booting more nodes at once makes none faster."""

@@ -9,10 +9,10 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import names
-from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -22,12 +22,12 @@ from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.host import NodeHost
 from espalier.realnodes.nspawn.images import RequestedImage
 from espalier.realnodes.nspawn.owners import ENVIRONMENT, authority_secret, fingerprint
-from espalier.realnodes.nspawn.registry import ImageBuild, ServedImages
-from espalier.realnodes.nspawn.state import State
-from espalier.runtime.cache import Cache, Caches
+from espalier.realnodes.nspawn.system.registry import ImageBuild, ServedImages
+from espalier.realnodes.nspawn.system.state import State
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.mapping import by_owner
 from espalier.runtime.clock import Clock
-from espalier.runtime.mapping import by_owner
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.writer import Writer
 
 BY_CLUSTER = "nspawn/cluster"
 BY_OWNER = "nspawn/owner"

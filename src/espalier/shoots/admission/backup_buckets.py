@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from espalier.api.gardener import metadata_keys, names, ownership
-from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener import names, ownership
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.violations import Violation
-from espalier.kube.wire import User
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.text.violations import Violation
+from espalier.kube.transports.wire import User
 from espalier.shoots.admission import messages, users
 
 

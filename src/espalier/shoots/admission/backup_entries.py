@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from espalier.api.gardener import metadata_keys, names, ownership
-from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener import names, ownership
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating, restoring
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.violations import Violation
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.text.violations import Violation
 from espalier.shoots.admission import messages
 
 

@@ -8,33 +8,33 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api import schema
 from espalier.api.core import LEASE, SECRET
 from espalier.api.gardener import names
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.project import Project, project_of
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.project import Project, project_of
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
+from espalier.api.manifests import schema
 from espalier.api.resource import Key
-from espalier.api.violations import Violation
+from espalier.api.text.violations import Violation
 from espalier.kube.objects import Object
-from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, not_ready
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.servers.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, not_ready
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.shoots.admission import (
     backup_buckets,
     backup_entries,
     messages,
     seed_objects,
     shoot_states,
-    shoots,
     statuses,
     users,
 )
-from espalier.shoots.admission.shoots import Garden
+from espalier.shoots.admission.shoot_rules import shoots
+from espalier.shoots.admission.shoot_rules.shoots import Garden
 from espalier.shoots.bucket_providers import BucketProviders
 from espalier.shoots.state import pieces
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids

@@ -12,19 +12,19 @@ from urllib.parse import urlsplit
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api import json_trees
 from espalier.api.core import SECRET
 from espalier.api.gardener import ownership
-from espalier.api.gardener.metadata_keys import CONFIRM_DELETION, OWNERSHIP
+from espalier.api.gardener.garden.seed import SHOOTS_REMOVED, Seed, SeedBackup, SeedSpec
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import is_deletion_confirmed
-from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed, SeedBackup, SeedSpec
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.listing import first
-from espalier.api.violations import Violation
+from espalier.api.gardener.vocabulary.metadata_keys import CONFIRM_DELETION, OWNERSHIP
+from espalier.api.text.listing import first
+from espalier.api.text.violations import Violation
+from espalier.api.trees import json_trees
 from espalier.shoots.admission import messages
 from espalier.shoots.admission.seeds import is_lost
-from espalier.shoots.admission.specs import NETWORKS, network_of
+from espalier.shoots.admission.shoot_rules.specs import NETWORKS, network_of
 from espalier.shoots.bucket_providers import (
     BUCKET,
     UNDECLARED,

@@ -8,10 +8,10 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.seed import GARDENLET_READY, SHOOTS, Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.violations import Violation, shown
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.seed import GARDENLET_READY, SHOOTS, Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.text.violations import Violation, shown
 from espalier.shoots.admission import messages
 
 FIELD = "spec.seedName"

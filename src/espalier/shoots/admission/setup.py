@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.project import Project
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.project import Project
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.kube.rbac import FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
 from espalier.shoots.admission import handlers

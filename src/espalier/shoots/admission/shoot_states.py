@@ -6,13 +6,14 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator
 
-from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener import ownership
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
-from espalier.api.violations import Violation
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.text.violations import Violation
 from espalier.kube.objects import Object
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.shoots.admission import messages, users
 from espalier.shoots.state import pieces
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.responsibility import seed_of
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.violations import Violation
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
+from espalier.api.text.violations import Violation
 from espalier.kube.objects import Object
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.shoots.admission import messages, users
-from espalier.shoots.admission.shoots import Garden
+from espalier.shoots.admission.shoot_rules.shoots import Garden
 
 DECIDING = ("seedName", "technicalID", "uid", "lastOperation", "constraints")
 """Fields of the status on which seeds and the garden act."""

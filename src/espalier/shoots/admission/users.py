@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.gardener.names import GARDEN_NAMESPACE
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 
 OPERATORS = "system:masters"
 GARDEN_ACCOUNTS = f"system:serviceaccounts:{GARDEN_NAMESPACE}"

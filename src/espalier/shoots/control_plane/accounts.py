@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from espalier.api import core
-from espalier.api.gardener import metadata_keys
+from espalier.api.definitions.reference import Annotation, Writer
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
-from espalier.api.reference import Annotation, Writer
 from espalier.api.resource import Resource
 from espalier.kube.rbac import FOLLOW, Right, trees
 from espalier.shoots.control_plane.deployment import labels_of

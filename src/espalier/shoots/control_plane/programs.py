@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from espalier.api.core import SERVICE
 from espalier.api.gardener import images
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.shoots.control_plane import accounts

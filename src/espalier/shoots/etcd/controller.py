@@ -5,16 +5,16 @@ from __future__ import annotations
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.reasons import EtcdReason
+from espalier.api.gardener.vocabulary.reasons import EtcdReason
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
+from espalier.runtime.caches.mapping import owners_of
 from espalier.runtime.component import Host
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.mapping import owners_of
-from espalier.runtime.outcome import Outcome, Wait, fault_of, outdated
-from espalier.runtime.reconciler import Reconciled, Reconciler, Report
-from espalier.runtime.writer import NameTaken, Writer
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.outcome import Outcome, Wait, fault_of, outdated
+from espalier.runtime.controllers.reconciler import Reconciled, Reconciler, Report
+from espalier.runtime.controllers.writer import NameTaken, Writer
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import EtcdObserver
 from espalier.shoots.etcd.status import status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from espalier.api.reference import Annotation, Finalizer, Label, Writer
+from espalier.api.definitions.reference import Annotation, Finalizer, Label, Writer
 
 FINALIZER: Annotated[
     str,

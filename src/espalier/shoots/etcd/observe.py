@@ -9,7 +9,7 @@ from espalier.api.gardener.etcd import MEMBERS, Etcd
 from espalier.api.meta import Observed
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.shoots.etcd import names
 
 OWNED = (SERVICE, CONFIG_MAP, POD_DISRUPTION_BUDGET, STATEFUL_SET)

@@ -8,12 +8,12 @@ from typing import Any
 
 from espalier.api.core import STATEFUL_SET
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import MEMBERS
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.owners import owner_reference
+from espalier.runtime.controllers.owners import owner_reference
 from espalier.shoots.etcd import names, rendering
 from espalier.shoots.etcd.observe import Scope
 from espalier.shoots.etcd.rendering import Rendered

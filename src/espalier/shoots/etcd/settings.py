@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import MEMBERS, Backup, Etcd, Store
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.shoots.etcd import names
 
 _SCHEMES = {

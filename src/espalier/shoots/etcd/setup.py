@@ -7,7 +7,7 @@ from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
-from espalier.runtime.controller import RESYNC
+from espalier.runtime.controllers.controller import RESYNC
 from espalier.shoots.etcd import controller
 from espalier.shoots.etcd.observe import OWNED
 

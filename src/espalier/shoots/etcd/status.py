@@ -6,11 +6,11 @@ from datetime import datetime
 
 from espalier.api import conditions as condition_list
 from espalier.api.conditions import timestamp
-from espalier.api.gardener.condition_types import Satisfied
 from espalier.api.gardener.etcd import READY, EtcdStatus
-from espalier.api.gardener.operations import Condition, LastError
-from espalier.api.gardener.reasons import EtcdReason
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome
+from espalier.api.gardener.vocabulary.condition_types import Satisfied
+from espalier.api.gardener.vocabulary.operations import Condition, LastError
+from espalier.api.gardener.vocabulary.reasons import EtcdReason
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope
 from espalier.shoots.etcd.settings import is_copy

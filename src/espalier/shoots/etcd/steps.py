@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.metadata_keys import EPOCH
-from espalier.api.gardener.reasons import EtcdReason
+from espalier.api.gardener.vocabulary.metadata_keys import EPOCH
+from espalier.api.gardener.vocabulary.reasons import EtcdReason
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
-from espalier.runtime.steps import Step
-from espalier.runtime.writer import NameTaken, Writer, found_by_owner
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.steps import Step
+from espalier.runtime.controllers.writer import NameTaken, Writer, found_by_owner
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope, StatefulSet
 from espalier.shoots.etcd.plan import plan

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.extension.guard import Guard
 from espalier.shoots.extension.views import ClusterObject
 

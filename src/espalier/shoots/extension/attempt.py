@@ -12,20 +12,20 @@ import msgspec
 
 from espalier.api import conditions
 from espalier.api.conditions import timestamp
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.condition_types import Satisfied
-from espalier.api.gardener.operations import Condition, ErrorCode, OperationState, OperationType
-from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.gardener.vocabulary import metadata_keys as keys
+from espalier.api.gardener.vocabulary.condition_types import Satisfied
+from espalier.api.gardener.vocabulary.operations import Condition, ErrorCode, OperationState, OperationType
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
+from espalier.runtime.caches.mapping import ToKeys
 from espalier.runtime.clock import Clock
-from espalier.runtime.fencing import fenced
-from espalier.runtime.mapping import ToKeys
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.writer import Writer
+from espalier.runtime.leadership.fencing import fenced
 from espalier.shoots.extension import results
 from espalier.shoots.extension.actuator import Actuator, Request
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict

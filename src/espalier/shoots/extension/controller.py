@@ -7,24 +7,24 @@ from typing import Any, TypeVar
 
 from espalier.api.conditions import timestamp
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.metadata_keys import TIMESTAMP
-from espalier.api.gardener.operations import OperationState
-from espalier.api.gardener.reasons import ExtensionReason
+from espalier.api.gardener.extensions.cluster import Cluster
 from espalier.api.gardener.times import past_time
-from espalier.api.printable import quoted
+from espalier.api.gardener.vocabulary.metadata_keys import TIMESTAMP
+from espalier.api.gardener.vocabulary.operations import OperationState
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.resource import Key
+from espalier.api.text.printable import quoted
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
+from espalier.runtime.caches.mapping import ToKeys
 from espalier.runtime.component import Host
-from espalier.runtime.controller import Controller
-from espalier.runtime.fencing import Fenced
-from espalier.runtime.mapping import ToKeys
-from espalier.runtime.outcome import PLAN_OUTDATED, Fault, Outcome, Wait, fault_of, outdated
-from espalier.runtime.own_writes import OwnWrites
-from espalier.runtime.predicates import any_of, generation_changed
-from espalier.runtime.reconciler import Reconciled, Reconciler, Report
-from espalier.runtime.writer import NameTaken, Writer
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import PLAN_OUTDATED, Fault, Outcome, Wait, fault_of, outdated
+from espalier.runtime.controllers.own_writes import OwnWrites
+from espalier.runtime.controllers.predicates import any_of, generation_changed
+from espalier.runtime.controllers.reconciler import Reconciled, Reconciler, Report
+from espalier.runtime.controllers.writer import NameTaken, Writer
+from espalier.runtime.leadership.fencing import Fenced
 from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension, due
 from espalier.shoots.extension.lease import Leases
 from espalier.shoots.extension.steps import LEASE, steps_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from espalier.api.gardener.operations import ErrorCode
-from espalier.api.gardener.reasons import ExtensionReason
-from espalier.runtime.outcome import Wait
+from espalier.api.gardener.vocabulary.operations import ErrorCode
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
+from espalier.runtime.controllers.outcome import Wait
 
 
 class OperationFailed(Exception):

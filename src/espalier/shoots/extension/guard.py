@@ -9,10 +9,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import structlog
 
-from espalier.api.gardener.reasons import ExtensionReason
-from espalier.kube import wire
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
+from espalier.kube.transports import wire
 from espalier.runtime.clock import Clock
-from espalier.runtime.fencing import Fence, Fenced
+from espalier.runtime.leadership.fencing import Fence, Fenced
 from espalier.shoots.extension.errors import Stopped
 
 P = ParamSpec("P")

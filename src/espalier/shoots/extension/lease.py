@@ -16,14 +16,14 @@ from typing import Annotated
 import msgspec
 
 from espalier.api.conditions import parse_timestamp
+from espalier.api.definitions.reference import ConditionProse
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import reasons
-from espalier.api.gardener.reasons import ExtensionReason
-from espalier.api.reference import ConditionProse
+from espalier.api.gardener.vocabulary import reasons
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.resource import Key
 from espalier.kube.errors import UNREADABLE
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from espalier.runtime.clock import Clock
 from espalier.shoots.extension.views import ClusterObject
 

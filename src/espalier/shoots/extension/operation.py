@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.operations import LastOperation, OperationType
 from espalier.api.gardener.responsibility import is_deletion_confirmed, requested_operation
+from espalier.api.gardener.vocabulary import metadata_keys as keys
+from espalier.api.gardener.vocabulary.operations import LastOperation, OperationType
 from espalier.api.meta import ObjectMeta
 
 _RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.extension import GROUP
+from espalier.api.gardener.extensions.extension import GROUP
+from espalier.api.gardener.vocabulary import metadata_keys as keys
 from espalier.api.meta import Observed
+from espalier.api.trees import json_trees
 from espalier.kube.errors import UNREADABLE
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests

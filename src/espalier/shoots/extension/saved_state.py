@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.kube.errors import UNREADABLE
 from espalier.shoots.extension.errors import StateInvalid, StateTooLarge
 

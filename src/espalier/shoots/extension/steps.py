@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import structlog
 
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.operations import ErrorCode, OperationState, OperationType
-from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.gardener.vocabulary import metadata_keys as keys
+from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationState, OperationType
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import ObjectMeta
 from espalier.kube.errors import Conflict, KubeError
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
-from espalier.runtime.steps import Step
-from espalier.runtime.writer import Precondition
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.controllers.steps import Step
+from espalier.runtime.controllers.writer import Precondition
 from espalier.shoots.extension import results
 from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import CONFLICTS, Attempt

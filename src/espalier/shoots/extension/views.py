@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api.gardener.operations import Condition, LastOperation, OperationState
+from espalier.api.gardener.vocabulary.operations import Condition, LastOperation, OperationState
 from espalier.api.meta import ObjectMeta, Observed
 
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import structlog
 
-from espalier.api.gardener.reasons import TaskReason
+from espalier.api.gardener.vocabulary.reasons import TaskReason
 from espalier.kube.errors import KubeError
-from espalier.runtime.outcome import Continue, Done, Wait, fault_of
-from espalier.runtime.writer import NameTaken
+from espalier.runtime.controllers.outcome import Continue, Done, Wait, fault_of
+from espalier.runtime.controllers.writer import NameTaken
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 from espalier.shoots.flow.task import Action, Failure, Overdue, Task, Verdict

@@ -9,8 +9,8 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import Any
 
-from espalier.api.gardener.reasons import TaskReason
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.api.gardener.vocabulary.reasons import TaskReason
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Failure
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
-from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
 
 S = TypeVar("S")
 

@@ -12,29 +12,29 @@ import msgspec
 
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
-from espalier.api.gardener.backups import BackupBucket, BackupBucketStatus
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.condition_types import Satisfied
-from espalier.api.gardener.conditions import merged
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OWNERSHIP
-from espalier.api.gardener.operations import Condition, LastOperation, OperationState, OperationType
+from espalier.api.gardener.garden.backups import BackupBucket, BackupBucketStatus
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.garden.shoot import READY_FOR_MIGRATION, REPORTED_BY_GARDENLET, Shoot, ShootStatus
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.reasons import ControllerReason, SeedReason, ShootReason
 from espalier.api.gardener.responsibility import migrating
-from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import READY_FOR_MIGRATION, REPORTED_BY_GARDENLET, Shoot, ShootStatus
+from espalier.api.gardener.vocabulary.condition_types import Satisfied
+from espalier.api.gardener.vocabulary.conditions import merged
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, OWNERSHIP
+from espalier.api.gardener.vocabulary.operations import Condition, LastOperation, OperationState, OperationType
+from espalier.api.gardener.vocabulary.reasons import ControllerReason, SeedReason, ShootReason
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
 from espalier.runtime.clock import Clock
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from espalier.runtime.reconciler import replanned
-from espalier.runtime.writer import Precondition, Writer
-from espalier.shoots.admission import moves
-from espalier.shoots.admission.shoots import Garden as Lookups
-from espalier.shoots.admission.shoots import unmovable
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.reconciler import replanned
+from espalier.runtime.controllers.writer import Precondition, Writer
+from espalier.shoots.admission.shoot_rules import moves
+from espalier.shoots.admission.shoot_rules.shoots import Garden as Lookups
+from espalier.shoots.admission.shoot_rules.shoots import unmovable
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import choose, placed, unready
 from espalier.shoots.garden.seed_leases import SeedLeases

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.responsibility import created, migrating, restoring
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
 from espalier.shoots.admission.seeds import is_lost
 from espalier.shoots.garden.readiness import choose, placed
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api import conditions as condition_list
-from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.shoot import READY_FOR_MIGRATION, Shoot
+from espalier.api.gardener.garden.shoot import READY_FOR_MIGRATION, Shoot
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
 
 
 def has_settled(shoot: Shoot) -> bool:

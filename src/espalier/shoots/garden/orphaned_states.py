@@ -8,18 +8,19 @@ from __future__ import annotations
 from datetime import datetime
 
 from espalier.api import core
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.reasons import StateReason
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener import names
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.reasons import StateReason
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.transforms import metadata_only
 from espalier.runtime.clock import Clock
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.transforms import metadata_only
-from espalier.runtime.writer import Precondition, Writer, found_by_owner
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.writer import Precondition, Writer, found_by_owner
 from espalier.shoots.state import pieces
 
 GRACE = 3600.0

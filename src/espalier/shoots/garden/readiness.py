@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from espalier.api import conditions as condition_list
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.reasons import ShootReason
-from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.reasons import ShootReason
 from espalier.shoots.admission import seeds
 
 

@@ -11,26 +11,26 @@ from contextlib import suppress
 
 from espalier.api import core
 from espalier.api.gardener import names, ownership
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.controller_installation import ControllerInstallation
-from espalier.api.gardener.controller_registration import ControllerRegistration
-from espalier.api.gardener.credentials_binding import CredentialsBinding, secret_of
-from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.controller_installation import ControllerInstallation
+from espalier.api.gardener.garden.controller_registration import ControllerRegistration
+from espalier.api.gardener.garden.credentials_binding import CredentialsBinding, secret_of
+from espalier.api.gardener.garden.project import Project
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.project import Project
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right, trees
-from espalier.runtime.cache import Caches
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.reconciler import replanned
-from espalier.runtime.transforms import metadata_only
-from espalier.runtime.writer import Writer, found_by_owner
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.transforms import metadata_only
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
+from espalier.runtime.controllers.reconciler import replanned
+from espalier.runtime.controllers.writer import Writer, found_by_owner
 from espalier.shoots.state import pieces
 from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, in_state_namespace
 

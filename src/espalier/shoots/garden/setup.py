@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from espalier.api import core
 from espalier.api.gardener import GARDEN_KINDS
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.credentials_binding import CredentialsBinding
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.credentials_binding import CredentialsBinding
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.namespaces import Namespaces

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from espalier.api import json_trees
-from espalier.api.gardener.metadata_keys import EPOCH
-from espalier.api.gardener.shoot import GROUP
-from espalier.api.gardener.shoot import VERSION as SHOOT_VERSION
-from espalier.api.gardener.shoot_state import VERSION
+from espalier.api.gardener.garden.shoot import GROUP
+from espalier.api.gardener.garden.shoot import VERSION as SHOOT_VERSION
+from espalier.api.gardener.garden.shoot_state import VERSION
+from espalier.api.gardener.vocabulary.metadata_keys import EPOCH
+from espalier.api.trees import json_trees
 from espalier.kube.objects import encode_json
 
 OURS, GARDENERS = f"{GROUP}/{VERSION}", f"{GROUP}/{SHOOT_VERSION}"

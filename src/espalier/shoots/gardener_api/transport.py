@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from espalier.api import json_trees
-from espalier.api.gardener.shoot import GROUP, Shoot
-from espalier.api.gardener.shoot import VERSION as SHOOT_VERSION
-from espalier.api.gardener.shoot_state import VERSION, ShootState
+from espalier.api.gardener.garden.shoot import GROUP, Shoot
+from espalier.api.gardener.garden.shoot import VERSION as SHOOT_VERSION
+from espalier.api.gardener.garden.shoot_state import VERSION, ShootState
 from espalier.api.meta import Observed
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.shoots.gardener_api.shoot_states import from_gardener, to_gardener
 
 GROUP_VERSION = f"/apis/{GROUP}/{SHOOT_VERSION}"

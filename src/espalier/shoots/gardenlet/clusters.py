@@ -9,15 +9,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from espalier.api.conditions import parse_timestamp
-from espalier.api.gardener import leases
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.extensions import leases
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.responsibility import migrating, seed_of
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary.operations import OperationState
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.writer import NameTaken, Precondition, Writer
+from espalier.runtime.controllers.writer import NameTaken, Precondition, Writer
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.scope import Scope
 

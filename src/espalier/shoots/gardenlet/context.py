@@ -10,14 +10,14 @@ from functools import cached_property
 from typing import Protocol
 
 from espalier.api.gardener.etcd import Store
-from espalier.api.gardener.operations import OperationType
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
-from espalier.runtime.sources import Expiry
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.sources import Expiry
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.bucket_providers import BucketProviders
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.config import GardenletConfig

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
-from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.credentials_binding import CredentialsBinding, secret_of
-from espalier.api.gardener.shoot import ShootSpec
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.credentials_binding import CredentialsBinding, secret_of
+from espalier.api.gardener.garden.shoot import ShootSpec
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 

@@ -10,21 +10,21 @@ from typing import TypeVar
 from espalier.api import conditions
 from espalier.api.core import SECRET
 from espalier.api.gardener import names, ownership
-from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.control_plane import ControlPlane
-from espalier.api.gardener.controller_installation import HEALTHY, INSTALLED, ControllerInstallation
-from espalier.api.gardener.controller_registration import ControllerRegistration
-from espalier.api.gardener.credentials_binding import named_credentials
-from espalier.api.gardener.extension import Extension
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.metadata_keys import OWNERSHIP
-from espalier.api.gardener.network import Network
-from espalier.api.gardener.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.gardener.extensions.extension import Extension
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.extensions.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.controller_installation import HEALTHY, INSTALLED, ControllerInstallation
+from espalier.api.gardener.garden.controller_registration import ControllerRegistration
+from espalier.api.gardener.garden.credentials_binding import named_credentials
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.reasons import BackupReason, TaskReason
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
+from espalier.api.gardener.vocabulary.reasons import BackupReason, TaskReason
 from espalier.api.kinds import KubeObject
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.reasons import ControllerReason
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.responsibility import seed_of
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary.reasons import ControllerReason
 from espalier.api.resource import Key
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.gardenlet import clusters
 from espalier.shoots.gardenlet.context import GardenletTools
 from espalier.shoots.gardenlet.names import SHOOT_UID

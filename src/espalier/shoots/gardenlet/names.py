@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.control_plane import ControlPlane
-from espalier.api.gardener.dns_record import DNSRecord
-from espalier.api.gardener.extension import Extended, Extension
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.network import Network
-from espalier.api.gardener.operating_system_config import OperatingSystemConfig
-from espalier.api.gardener.worker import Worker
-from espalier.api.reference import Annotation, Label, Writer
+from espalier.api.definitions.reference import Annotation, Label, Writer
+from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.gardener.extensions.dns_record import DNSRecord
+from espalier.api.gardener.extensions.extension import Extended, Extension
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.extensions.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.vocabulary import metadata_keys
 
 FINALIZER = "gardener"
 FIELD_MANAGER = "gardenlet"

@@ -5,17 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 
 from espalier.api import core
-from espalier.api.gardener import SHOOT_EXTENSION_KINDS, extension_backups, names, ownership
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener import SHOOT_EXTENSION_KINDS, names, ownership
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.metadata_keys import OWNERSHIP
-from espalier.api.gardener.project import Project, project_of
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.extensions import extension_backups
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.project import Project, project_of
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.names import CONTROL_PLANE, ROLE, SHOOT_UID
 from espalier.shoots.gardenlet.scope import ExtensionResource, Scope

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import core, json_trees
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.control_plane import ControlPlane
-from espalier.api.gardener.dns_record import DNSRecord
+from espalier.api import core
+from espalier.api.gardener import names
 from espalier.api.gardener.etcd import MAIN, Etcd
-from espalier.api.gardener.extension import Extended, Extension
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.network import Network
-from espalier.api.gardener.operating_system_config import (
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.gardener.extensions.dns_record import DNSRecord
+from espalier.api.gardener.extensions.extension import Extended, Extension
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.extensions.operating_system_config import (
     BOOTSTRAP_KUBECONFIG,
     BOOTSTRAP_TOKEN,
     KUBELET_CLIENT_CA,
@@ -25,10 +25,12 @@ from espalier.api.gardener.operating_system_config import (
     PROVISION,
     OperatingSystemConfig,
 )
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.api.trees import json_trees
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.objects import encode_json
 from espalier.shoots.gardenlet.names import GARDENER_ROLE, MANAGED_BY, SHOOT_NAME, SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope

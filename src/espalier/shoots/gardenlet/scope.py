@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from espalier.api import json_trees
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener import names
 from espalier.api.gardener.etcd import MEMBERS, Etcd
-from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.extension import Extended
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
 from espalier.shoots.secrets.persisted import Data

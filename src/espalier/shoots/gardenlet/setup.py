@@ -6,24 +6,27 @@ from typing import cast
 
 from espalier.api import core
 from espalier.api.gardener import SEED_KINDS as KINDS
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.move_times import MoveTimes
-from espalier.api.gardener.shoot import Shoot
 from espalier.kube.client import Client
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.component import Component, Host
-from espalier.runtime.sources import Expiry
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.sources import Expiry
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.bucket_providers import BucketProviders
 from espalier.shoots.control_plane import accounts
-from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach, remains, seed_report
-from espalier.shoots.gardenlet.buckets import Backups
+from espalier.shoots.gardenlet import leases
+from espalier.shoots.gardenlet.backups.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call, Connect, GardenletTools, ReadBackup, Renderer, ShootAPIs
-from espalier.shoots.gardenlet.heartbeat import Heartbeat
-from espalier.shoots.gardenlet.known_states import KnownStates
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
 from espalier.shoots.gardenlet.observe import ACCOUNT_KINDS, SEED_KINDS, ShootObserver
+from espalier.shoots.gardenlet.reconciling import controller, orphans
+from espalier.shoots.gardenlet.reports import care, reach, remains, seed_report
+from espalier.shoots.gardenlet.reports.heartbeat import Heartbeat
+from espalier.shoots.gardenlet.states import known_states
+from espalier.shoots.gardenlet.states.known_states import KnownStates
 from espalier.shoots.state.store import ShootStates
 
 

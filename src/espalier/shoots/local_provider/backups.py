@@ -7,17 +7,17 @@ from typing import Any, Protocol
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.api.gardener import names
-from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry, BackupEntrySpec
-from espalier.api.gardener.operations import ErrorCode, OperationType, SecretReference
-from espalier.api.gardener.reasons import ExtensionReason
+from espalier.api.gardener.extensions.extension_backups import BackupBucket, BackupEntry, BackupEntrySpec
+from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationType, SecretReference
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer, found_by_owner
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer, found_by_owner
 from espalier.shoots.bucket_providers import (
     BUCKET,
     ENDPOINT,

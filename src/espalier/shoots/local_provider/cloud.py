@@ -23,11 +23,11 @@ from espalier.api.cloud import (
     VirtualMachine,
 )
 from espalier.api.core import SECRET, Secret
-from espalier.api.gardener.operations import ErrorCode, SecretReference
-from espalier.api.gardener.reasons import ExtensionReason
-from espalier.api.listing import first
-from espalier.api.printable import quoted
+from espalier.api.gardener.vocabulary.operations import ErrorCode, SecretReference
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.resource import Key, Resource
+from espalier.api.text.listing import first
+from espalier.api.text.printable import quoted
 from espalier.kube.objects import Object
 from espalier.shoots.extension import OperationFailed, Request
 

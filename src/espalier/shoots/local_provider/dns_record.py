@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from espalier.api.cloud import CallCloud, Record, has_tags
-from espalier.api.gardener.dns_record import DNSRecord, DNSRecordSpec
-from espalier.api.gardener.operations import ErrorCode
-from espalier.api.gardener.reasons import ExtensionReason
-from espalier.runtime.outcome import Wait
+from espalier.api.gardener.extensions.dns_record import DNSRecord, DNSRecordSpec
+from espalier.api.gardener.vocabulary.operations import ErrorCode
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
+from espalier.runtime.controllers.outcome import Wait
 from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
 from espalier.shoots.local_provider.cloud import TYPE, Cloud, cloud_of
 

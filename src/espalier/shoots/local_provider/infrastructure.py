@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, Network
-from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.api.meta import Observed
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.extension import Extension, Request, Result, SavedState, StateInvalid
 from espalier.shoots.local_provider.cloud import TYPE, Cloud, cloud_of
 

@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.cloud import VirtualMachine
+from espalier.api.definitions.reference import Label, Writer
+from espalier.api.gardener.extensions.worker import WorkerPool
 from espalier.api.gardener.machines import (
     ClassReference,
     Machine,
@@ -16,9 +18,7 @@ from espalier.api.gardener.machines import (
     MachineDeployment,
     MachineSet,
 )
-from espalier.api.gardener.worker import WorkerPool
 from espalier.api.meta import Observed, Tree
-from espalier.api.reference import Label, Writer
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 

@@ -6,18 +6,22 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.cloud import LONGEST_USER_DATA
 from espalier.api.core import CONFIG_MAP, SECRET, Secret
-from espalier.api.gardener.control_plane import ControlPlane
-from espalier.api.gardener.network import Network
-from espalier.api.gardener.operating_system_config import PROVISION, OperatingSystemConfig, OperatingSystemConfigSpec
-from espalier.api.gardener.operations import ErrorCode
-from espalier.api.gardener.reasons import ExtensionReason
+from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.extensions.operating_system_config import (
+    PROVISION,
+    OperatingSystemConfig,
+    OperatingSystemConfigSpec,
+)
+from espalier.api.gardener.vocabulary.operations import ErrorCode
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.runtime.outcome import Wait
-from espalier.runtime.owners import is_owned_by, owner_reference
+from espalier.api.trees import json_trees
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.owners import is_owned_by, owner_reference
 from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
 from espalier.shoots.local_provider.cloud import TYPE
 

@@ -8,16 +8,16 @@ from typing import Any
 from espalier.api.cloud import CallCloud
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.control_plane import ControlPlane
-from espalier.api.gardener.dns_record import DNSRecord
-from espalier.api.gardener.extension import Extension as ExtensionKind
-from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry
-from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.gardener.extensions.dns_record import DNSRecord
+from espalier.api.gardener.extensions.extension import Extension as ExtensionKind
+from espalier.api.gardener.extensions.extension_backups import BackupBucket, BackupEntry
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.extensions.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
-from espalier.api.gardener.network import Network
-from espalier.api.gardener.operating_system_config import OperatingSystemConfig
-from espalier.api.gardener.worker import Worker
 from espalier.api.kinds import KubeObject
 from espalier.kube.rbac import FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host

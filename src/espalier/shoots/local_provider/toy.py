@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from espalier.api.gardener.extension import Extension as ExtensionKind
+from espalier.api.gardener.extensions.extension import Extension as ExtensionKind
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.extension import Extension, Request, Result, SavedState, StateInvalid
 
 TYPE = "toy"

@@ -10,22 +10,22 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, VirtualMachine
 from espalier.api.core import SECRET, Secret
 from espalier.api.gardener import machines as kinds
+from espalier.api.gardener.extensions.worker import Worker, WorkerPool, WorkerSpec
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
-from espalier.api.gardener.metadata_keys import OPERATION, RECONCILE
-from espalier.api.gardener.operations import ErrorCode
-from espalier.api.gardener.reasons import ExtensionReason
-from espalier.api.gardener.worker import Worker, WorkerPool, WorkerSpec
-from espalier.api.listing import first
+from espalier.api.gardener.vocabulary.metadata_keys import OPERATION, RECONCILE
+from espalier.api.gardener.vocabulary.operations import ErrorCode
+from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
+from espalier.api.text.listing import first
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer, found_by_owner
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer, found_by_owner
 from espalier.shoots.extension import Extension, OperationFailed, Request, Result, SavedState, StateInvalid
 from espalier.shoots.local_provider import machine_objects as objects
 from espalier.shoots.local_provider.cloud import TYPE, cloud_of

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from espalier.api.gardener.operations import OperationType
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
+from espalier.runtime.caches.mapping import ToKeys
 from espalier.runtime.component import Host
-from espalier.runtime.controller import Controller
-from espalier.runtime.mapping import ToKeys
-from espalier.runtime.outcome import Outcome
-from espalier.runtime.reconciler import Reconciled, Reconciler, Report, replanned
-from espalier.runtime.writer import Precondition, Writer
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Outcome
+from espalier.runtime.controllers.reconciler import Reconciled, Reconciler, Report, replanned
+from espalier.runtime.controllers.writer import Precondition, Writer
 from espalier.shoots.extension import Leases, SavedState, StateTooLarge, operation_of
 from espalier.shoots.extension.views import ExtensionObject
 from espalier.shoots.local_provider.cloud import TYPE

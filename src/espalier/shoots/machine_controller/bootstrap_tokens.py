@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from espalier.api.conditions import timestamp
 from espalier.api.core import KUBE_SYSTEM, SECRET
-from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
+from espalier.api.gardener.extensions.operating_system_config import BOOTSTRAP_TOKEN
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.runtime.clock import Clock

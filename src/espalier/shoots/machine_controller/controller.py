@@ -7,25 +7,25 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
-from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, VirtualMachine
 from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
-from espalier.api.gardener.operations import OperationType
-from espalier.api.gardener.reasons import MachineReason
 from espalier.api.gardener.responsibility import is_deleted_unconfirmed
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.vocabulary.operations import OperationType
+from espalier.api.gardener.vocabulary.reasons import MachineReason
 from espalier.api.meta import Observed
 from espalier.api.resource import Key
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
 from espalier.runtime.component import Host
 from espalier.runtime.concurrency import together
-from espalier.runtime.controller import Controller
-from espalier.runtime.fencing import fenced
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from espalier.runtime.reconciler import replanned
-from espalier.runtime.writer import Writer, found_by_owner
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.reconciler import replanned
+from espalier.runtime.controllers.writer import Writer, found_by_owner
+from espalier.runtime.leadership.fencing import fenced
 from espalier.shoots.extension import Leases, OperationFailed, Stopped, operation_of
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
 from espalier.shoots.extension.views import ExtensionObject

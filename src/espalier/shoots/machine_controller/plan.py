@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from espalier.api.cloud import VirtualMachine
 from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.meta import SUFFIX_LETTERS, Tree
-from espalier.clusterapi.intstr import share
+from espalier.clusterapi.machines.intstr import share
 from espalier.kube.objects import Object
 from espalier.shoots.local_provider import machine_objects as objects
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from espalier.api.cloud import CallCloud
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.machines import MachineDeployment, MachineSet
-from espalier.api.gardener.worker import Worker
 from espalier.kube.rbac import FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
 from espalier.shoots.extension import leases_of

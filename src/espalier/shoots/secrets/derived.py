@@ -15,8 +15,8 @@ from functools import lru_cache
 from cryptography.exceptions import InvalidSignature
 
 from espalier.api.gardener.etcd import MEMBERS
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
 from espalier.shoots.secrets.persisted import Data, authority_of, pair_data
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
 
 Data: TypeAlias = dict[str, bytes]

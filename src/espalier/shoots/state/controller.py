@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.gardener.events import Event
-from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.reasons import StateReason
+from espalier.api.gardener.extensions.extension import Extended
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.responsibility import restoring
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.vocabulary.events import Event
+from espalier.api.gardener.vocabulary.reasons import StateReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.events import Recorder
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.controllers.events import Recorder
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.state.document import Document, UnreadableShootState, revision_of
 from espalier.shoots.state.kinds import kinds_of
 from espalier.shoots.state.merging import SeedStates, Task, is_current, merged, task_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _EXACT_INTEGERS = 2.0**53

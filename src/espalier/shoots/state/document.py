@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 from msgspec import Raw
 
-from espalier.api import json_trees
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret
+from espalier.api.gardener.garden.shoot_state import ExtensionState, PersistedSecret
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import ABSENT
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.state import digests
 from espalier.shoots.state.resource_states import StateKey

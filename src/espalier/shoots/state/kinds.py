@@ -8,8 +8,8 @@ from typing import cast
 import msgspec
 
 from espalier.api.gardener import EXTENSION_KINDS
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.extension import GROUP, Extended
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.extension import GROUP, Extended
 from espalier.api.kinds import kind
 from espalier.api.meta import Observed
 from espalier.api.resource import Resource

@@ -8,12 +8,13 @@ from enum import Enum
 import msgspec
 from msgspec import Raw
 
-from espalier.api.gardener import SHOOT_EXTENSION_KINDS, metadata_keys, ownership
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener import SHOOT_EXTENSION_KINDS, ownership
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ExtensionState
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import operation_of_shoot, seed_of
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Entry, digest_of, digested_state

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from espalier.api.core import SECRET
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.shoot_state import StateReference
-from espalier.api.listing import first
+from espalier.api.gardener import names
+from espalier.api.gardener.garden.shoot_state import StateReference
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
+from espalier.api.text.listing import first
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests
 from espalier.shoots.state.limits import LARGEST_STATE, PIECE

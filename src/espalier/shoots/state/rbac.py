@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from espalier.api.core import CONFIG_MAP, CORE_EVENT, ROLE, SECRET
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.credentials_binding import CredentialsBinding
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.credentials_binding import CredentialsBinding
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.extensions.extension import Extended
 from espalier.api.gardener.responsibility import is_deletion_confirmed, requested_operation
-from espalier.api.printable import quoted
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.text.printable import quoted
+from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests
 from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_STATE, MIB

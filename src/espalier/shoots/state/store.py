@@ -11,18 +11,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from espalier.api.core import ROLE, SECRET
-from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener import names
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import FINALIZER, PersistedSecret, ShootState
 from espalier.api.gardener.responsibility import is_deletion_confirmed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import FINALIZER, PersistedSecret, ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from espalier.runtime.concurrency import together
-from espalier.runtime.writer import Writer, found_by_owner
+from espalier.runtime.controllers.writer import Writer, found_by_owner
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, epoch_of, revision_of
 from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, named_secrets

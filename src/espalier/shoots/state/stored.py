@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from espalier.api.core import SECRET
 from espalier.api.gardener import names
-from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret, StateReference
+from espalier.api.gardener.garden.shoot_state import ExtensionState, PersistedSecret, StateReference
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound

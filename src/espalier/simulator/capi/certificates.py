@@ -16,10 +16,10 @@ from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.objects import new_object
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.kubeconfig_entries import KubeconfigError
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig_entries import KubeconfigError
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.kube.objects import Object
-from espalier.kube.pki import Authority, KeyPair
 from espalier.simulator.capi.inventory import Scheme
 
 AUTHORITIES = {"ca": "kubernetes", "etcd": "etcd-ca", "proxy": "front-proxy-ca"}

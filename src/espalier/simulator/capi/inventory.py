@@ -13,13 +13,13 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import names
-from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.caches.mapping import by_controller
 from espalier.runtime.clock import Clock
-from espalier.runtime.mapping import by_controller
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.writer import Writer
 from espalier.simulator.capi.reaching import WorkloadClusters
 
 BY_CLUSTER = "local/cluster"

@@ -13,12 +13,12 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet, Ma
 from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
-from espalier.clusterapi.machine_change import of_machine_template, reasons_to_replace
+from espalier.clusterapi.changes.machine_change import of_machine_template, reasons_to_replace
+from espalier.clusterapi.machines.rollouts import is_before_rollout
 from espalier.clusterapi.objects import cloned_from, controller_of, new_object, owner_reference
-from espalier.clusterapi.rollouts import is_before_rollout
 from espalier.kube.objects import Object
 from espalier.runtime.concurrency import together
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import NodeReference
 from espalier.api.meta import Observed, Tree
-from espalier.clusterapi.infrastructure import InfrastructureMachine
+from espalier.clusterapi.infrastructures.infrastructure import InfrastructureMachine
 from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
 

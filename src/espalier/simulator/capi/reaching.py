@@ -7,7 +7,7 @@ from typing import Protocol
 from espalier.api import conditions
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CONTROL_PLANE_BROKEN
-from espalier.clusterapi.infrastructure import InfrastructureCluster
+from espalier.clusterapi.infrastructures.infrastructure import InfrastructureCluster
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 

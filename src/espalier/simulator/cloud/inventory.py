@@ -25,7 +25,7 @@ from espalier.api.cloud import (
     VirtualMachine,
     has_tags,
 )
-from espalier.api.listing import first
+from espalier.api.text.listing import first
 
 _PREFIXES: Mapping[str, str] = {"Network": "net", "VirtualMachine": "vm", "Bucket": "bucket", "Record": "record"}
 

@@ -20,7 +20,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.cloud import AnyItem, Record, VirtualMachine
 from espalier.api.conditions import timestamp
 from espalier.api.core import LEASE, NODE
-from espalier.api.gardener.leases import micro_time
+from espalier.api.gardener.extensions.leases import micro_time
 from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, KubeError, NotFound

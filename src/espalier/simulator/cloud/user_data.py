@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.cloud import LONGEST_USER_DATA
-from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
+from espalier.api.gardener.extensions.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.api.meta import Observed
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.kubeconfig_entries import KubeconfigError
+from espalier.api.trees import json_trees
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.kubeconfig_entries import KubeconfigError
 
 _MAX_FILES = 1000
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espalier.etcd.bbolt.reading import Damaged, Database
-from espalier.etcd.hashing import check_snapshot
+from espalier.etcd.database.hashing import check_snapshot
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.etcd.core import DEFAULT_QUOTA
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.server import NotListening, ServerTls, serving
+from espalier.simulator.etcd.state.core import DEFAULT_QUOTA
 from espalier.simulator.etcd.storage import FILE_NAME, SqliteStorage, Unusable, restore
 
 DATABASE = Path("member/snap/db")

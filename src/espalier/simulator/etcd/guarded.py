@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from espalier.etcd.backend import Record, State
+from espalier.etcd.database.backend import Record, State
 from espalier.etcd.errors import Closed, Unavailable
 from espalier.etcd.messages.services import BothStream, ServerStream, Unary
 from espalier.etcd.transport import Stream, Transport

@@ -18,18 +18,18 @@ from typing import Any, BinaryIO, TypeVar
 import structlog
 from google.protobuf.message import Message
 
-from espalier.etcd.backend import write_backend
 from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.database.backend import write_backend
+from espalier.etcd.database.hashing import hash_database, snapshot_chunks
 from espalier.etcd.errors import Code, EtcdError, error_of
-from espalier.etcd.hashing import hash_database, snapshot_chunks
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcd.messages import services
 from espalier.etcd.messages.services import Unary
 from espalier.runtime.clock import Clock
-from espalier.simulator.etcd.core import DEFAULT_QUOTA, VERSION, Core
-from espalier.simulator.etcd.refusals import Refusal
+from espalier.simulator.etcd.state.core import DEFAULT_QUOTA, VERSION, Core
+from espalier.simulator.etcd.state.refusals import Refusal
+from espalier.simulator.etcd.state.watching import WatchStream
 from espalier.simulator.etcd.storage import Storage, Unusable
-from espalier.simulator.etcd.watching import WatchStream
 
 log = structlog.get_logger(__name__)
 

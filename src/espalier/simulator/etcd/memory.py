@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 
 from espalier.etcd.errors import Closed, Code, EtcdError, Unavailable, error_of
 from espalier.etcd.messages.services import LEASE_KEEP_ALIVE, SNAPSHOT, WATCH, BothStream, ServerStream, Unary
-from espalier.simulator.etcd.core import MOST_MESSAGE_BYTES
 from espalier.simulator.etcd.member import Member
+from espalier.simulator.etcd.state.core import MOST_MESSAGE_BYTES
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)

@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 from espalier.etcd.errors import Closed, Unavailable
 from espalier.etcd.messages.services import BothStream, ServerStream, Unary
 from espalier.etcd.transport import Stream, Transport
-from espalier.simulator.pods import life
-from espalier.simulator.pods.life import ContainerEnded, Life
+from espalier.simulator.pods.runtimes import life
+from espalier.simulator.pods.runtimes.life import ContainerEnded, Life
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=Message)

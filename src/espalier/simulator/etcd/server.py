@@ -16,8 +16,8 @@ from google.protobuf.message import Message
 
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.messages.services import LEASE_KEEP_ALIVE, SNAPSHOT, WATCH, CallContext, Unary, generic_handlers
-from espalier.simulator.etcd.core import MOST_MESSAGE_BYTES
 from espalier.simulator.etcd.member import UNARY, Member
+from espalier.simulator.etcd.state.core import MOST_MESSAGE_BYTES
 
 log = structlog.get_logger(__name__)
 

@@ -15,11 +15,11 @@ from typing import Protocol
 
 import apsw
 
-from espalier.etcd.backend import NEVER_COMPACTED, Record, State, read_records, read_state
 from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.database.backend import NEVER_COMPACTED, Record, State, read_records, read_state
 from espalier.etcd.messages import rpc_pb2 as rpc
-from espalier.simulator.etcd.core import Batch, Identity, Stored
-from espalier.simulator.etcd.mvcc import Store
+from espalier.simulator.etcd.state.core import Batch, Identity, Stored
+from espalier.simulator.etcd.state.mvcc import Store
 
 FORMAT = 1
 """The version of the file's format; a file of a later one is refused, and left unchanged."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from espalier.api import yaml_trees
 from espalier.api.meta import Tree
-from espalier.api.violations import ManifestError
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees import yaml_trees
 
 LISTINGS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 DEEPEST = 50

@@ -28,10 +28,10 @@ from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery, UnknownResource
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from espalier.runtime.clock import Clock
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.simulator.flux.building import BuildFailed, build
 from espalier.simulator.flux.sources import BY, Refused, Sources, interval_of, judged, refuse_unknown
 

@@ -6,9 +6,9 @@ from espalier.api.flux import KINDS, REQUESTED, GitRepository, Kustomization
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.component import Component, Host
-from espalier.runtime.controller import Controller
-from espalier.runtime.predicates import change_of
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.predicates import change_of
+from espalier.runtime.controllers.writer import Writer
 from espalier.simulator.flux.kustomizations import Kustomizations
 from espalier.simulator.flux.sources import Fetch, Sources
 

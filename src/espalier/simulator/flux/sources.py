@@ -9,18 +9,19 @@ from typing import Literal
 
 import msgspec
 
-from espalier.api import conditions, durations
+from espalier.api import conditions
 from espalier.api.core import SECRET, Secret
 from espalier.api.flux import REQUESTED, Artifact, GitRepository, GitRepositorySpec
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
+from espalier.api.text import durations
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.caches.cache import Cache
 from espalier.runtime.clock import Clock
-from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Done, Outcome
+from espalier.runtime.controllers.writer import Writer
 
 BY = "by Espalier's stand-in for Flux"
 READY = "Ready"

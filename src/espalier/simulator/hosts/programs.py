@@ -191,7 +191,7 @@ class Host:
         Allowed is at most one minor above the API server's version, and at most one below `own`.
         """
         _, response = self._request("GET", "/version", None)
-        from espalier.api.versions import parsed  # noqa: PLC0415 - only kubeadm compares versions, and all start often
+        from espalier.api.text.versions import parsed  # noqa: PLC0415 - only kubeadm compares versions, and all start often
 
         target, current, kubeadm = parsed(version), parsed(str(response.get("gitVersion", ""))), parsed(own)
         if target is None or current is None or kubeadm is None:

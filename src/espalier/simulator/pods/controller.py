@@ -17,13 +17,13 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.simulator.pods.process_runtime import internal_ip
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
 from espalier.simulator.pods.running import RETRY_SECONDS, PodRun, write_with_retries
-from espalier.simulator.pods.runtime import PodRuntime, Runtime
-from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.pods.runtimes.process_runtime import internal_ip
+from espalier.simulator.pods.runtimes.runtime import PodRuntime, Runtime
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
 from espalier.simulator.workload_controllers.views import Pod
-from espalier.simulator.workloads import Workloads
 
 TERMINAL_PHASES = ("Succeeded", "Failed")
 

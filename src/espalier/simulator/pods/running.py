@@ -15,7 +15,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.runtime.clock import Clock
 from espalier.simulator.pods.probes import Prober
-from espalier.simulator.pods.runtime import DependencyMissing, PodRuntime, Run
+from espalier.simulator.pods.runtimes.runtime import DependencyMissing, PodRuntime, Run
 from espalier.simulator.pods.states import LOST_REASON, Container, Pod, container_from_status
 
 RETRY_SECONDS = 2.0

@@ -26,9 +26,10 @@ from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.concurrency import together
-from espalier.runtime.outcome import Done, Outcome
-from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.simulator.workload_controllers import (
+from espalier.runtime.controllers.outcome import Done, Outcome
+from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_clusters.workloads import Workloads
+from espalier.simulator.workload_controllers.planners import (
     budgets,
     certificates,
     claims,
@@ -54,7 +55,6 @@ from espalier.simulator.workload_controllers.views import (
     Workload,
 )
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
-from espalier.simulator.workloads import Workloads
 
 V = TypeVar("V", bound=View)
 

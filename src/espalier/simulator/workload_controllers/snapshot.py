@@ -12,7 +12,7 @@ from functools import cached_property
 from espalier.api import conditions as condition_list
 from espalier.api.meta import SUFFIX_LETTERS, Tree
 from espalier.api.resource import Key
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 from espalier.simulator.workload_controllers.views import (
     Budget,
     CertificateRequest,

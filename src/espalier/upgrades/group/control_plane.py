@@ -9,8 +9,6 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import CONTROL_PLANE_FINALIZER, IN_PLACE_CONTROL_PLANE, REPLACING
 from espalier.api.eksa.upgrades import (
     PAUSED_FOR_UPGRADE,
     ControlPlaneUpgrade,
@@ -19,22 +17,25 @@ from espalier.api.eksa.upgrades import (
     NodeType,
     ObjectReference,
 )
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import CONTROL_PLANE_FINALIZER, IN_PLACE_CONTROL_PLANE, REPLACING
 from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
 from espalier.api.resource import Resource
-from espalier.clusterapi import in_place_fields, machine_change
-from espalier.clusterapi.classification import Classification, UpdateStrategy, classify
+from espalier.clusterapi.changes import in_place_fields, machine_change
+from espalier.clusterapi.changes.classification import Classification, UpdateStrategy, classify
+from espalier.clusterapi.changes.machine_change import ChangeKind
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
-from espalier.clusterapi.machine_change import ChangeKind
+from espalier.clusterapi.machines.remediation import awaits_remediation
 from espalier.clusterapi.names import CERTIFICATES_EXPIRY
-from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
-from espalier.runtime.mapping import by_controller
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer
-from espalier.upgrades import expected, health, names
-from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
+from espalier.runtime.caches.mapping import by_controller
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer
+from espalier.upgrades import expected, names
 from espalier.upgrades.group.group import DueMachines, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
+from espalier.upgrades.observed import health
+from espalier.upgrades.observed.cluster_view import ClusterAPIObjects, MachineView
 
 _TWO_MEMBERS = 2
 """Of two etcd members, none can be missing without the loss of quorum. A single machine is upgraded with downtime."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.mapping import owners_of
-from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.caches.mapping import owners_of
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
 from espalier.upgrades import names
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.group import Group, Upgrade

@@ -9,8 +9,6 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import DEPLOYMENT_FINALIZER, IN_PLACE_DEPLOYMENT
 from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     MachineDeploymentUpgradeSpec,
@@ -18,19 +16,22 @@ from espalier.api.eksa.upgrades import (
     NodeType,
     ObjectReference,
 )
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import DEPLOYMENT_FINALIZER, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
-from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
-from espalier.clusterapi.classification import Classification, UpdateStrategy, classify
+from espalier.clusterapi import kubernetes_versions
+from espalier.clusterapi.changes import in_place_fields, machine_change
+from espalier.clusterapi.changes.classification import Classification, UpdateStrategy, classify
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
-from espalier.clusterapi.intstr import share
+from espalier.clusterapi.machines.intstr import share
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import expected, names
-from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.group import DueMachines, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
+from espalier.upgrades.observed.cluster_view import ClusterAPIObjects, MachineView
 
 
 class Sets(NamedTuple):

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
     NodeType,
     ObjectReference,
 )
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubernetes_versions
 from espalier.kube.objects import Object
-from espalier.runtime.mapping import by_controller
-from espalier.runtime.outcome import Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.caches.mapping import by_controller
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import expected, names
-from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, MachineView
 from espalier.upgrades.group.sequence import Counts, Member
+from espalier.upgrades.observed.cluster_view import ClusterAPIObjects, ClusterView, MachineView
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
 

@@ -8,11 +8,11 @@ from espalier.api.eksa.upgrades import (
     NodeUpgrade,
 )
 from espalier.kube.objects import Object
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import names
 from espalier.upgrades.group.group import Group, GroupScope
 from espalier.upgrades.group.sequence import Member
-from espalier.upgrades.observe import UpgradeObserver, cluster_of
+from espalier.upgrades.observed.observe import UpgradeObserver, cluster_of
 from espalier.upgrades.reconciling import UpgradeTools
 
 

@@ -9,7 +9,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.eksa.upgrades import PROGRESSING, NodeUpgrade
 from espalier.kube.objects import Object
 from espalier.upgrades import names
-from espalier.upgrades.cluster_view import MachineView
+from espalier.upgrades.observed.cluster_view import MachineView
 
 
 @dataclass(frozen=True)

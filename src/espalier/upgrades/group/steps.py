@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import NODE_FINALIZER
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import NODE_FINALIZER
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import kubernetes_versions, labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime import owners
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.runtime.writer import found_by_owner
+from espalier.runtime.controllers import owners
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.controllers.writer import found_by_owner
 from espalier.upgrades import names
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.observe import GroupContext
 from espalier.upgrades.group.sequence import Member
-from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.observed.observe import cluster_of
 
 
 async def add_finalizer(ctx: GroupContext) -> Outcome:

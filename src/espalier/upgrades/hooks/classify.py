@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import paths
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
-from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
-from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classification, UpdateStrategy, classify
-from espalier.clusterapi.in_place_fields import is_within
-from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
-from espalier.clusterapi.machine_change import MachineParts, Template, differences
+from espalier.api.text import paths
+from espalier.clusterapi import kubernetes_versions
+from espalier.clusterapi.changes import in_place_fields, machine_change
+from espalier.clusterapi.changes.classification import BOOTSTRAP_TEMPLATE, Classification, UpdateStrategy, classify
+from espalier.clusterapi.changes.in_place_fields import is_within
+from espalier.clusterapi.changes.machine_change import MachineParts, Template, differences
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructure, Infrastructures
 from espalier.upgrades.hooks.wire import MachineObjects, Operation, SetObjects
 
 UNCOMPARED = frozenset(

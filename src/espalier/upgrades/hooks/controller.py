@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 
-from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.reconciler import is_moved_away
-from espalier.runtime.writer import found_by_owner
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.reconciler import is_moved_away
+from espalier.runtime.controllers.writer import found_by_owner
 from espalier.upgrades.hooks.machines import is_ours
-from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.observed.observe import cluster_of
 from espalier.upgrades.reconciling import UpgradeTools
 
 NAME = "nodeupgrade-clearing"

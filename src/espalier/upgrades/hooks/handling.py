@@ -10,15 +10,15 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from espalier.api import json_trees
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import IN_PLACE_REFUSED
 from espalier.api.eksa.upgrades import refusal
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_REFUSED
 from espalier.api.meta import Tree
-from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.api.trees import json_trees
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
 from espalier.kube.errors import KubeError
-from espalier.runtime.webhooks import BadBody, Endpoint
-from espalier.runtime.writer import Precondition
+from espalier.runtime.controllers.writer import Precondition
+from espalier.runtime.servers.webhooks import BadBody, Endpoint
 from espalier.upgrades.hooks import classify, wire
 from espalier.upgrades.hooks.classify import InPlaceChanges
 from espalier.upgrades.hooks.machines import Updates

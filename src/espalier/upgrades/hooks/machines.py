@@ -11,20 +11,21 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import json
 
-from espalier.api import conditions, json_trees
+from espalier.api import conditions
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import GOAL, NODE_HAS
 from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, UPDATE_IN_PROGRESS, NodeUpgrade, NodeUpgradeSpec
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import GOAL, NODE_HAS
 from espalier.api.meta import Condition, ObjectMeta, Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.bootstrap_changes import Traits, changes_since, traits
+from espalier.api.trees import json_trees
+from espalier.clusterapi.changes.bootstrap_changes import Traits, changes_since, traits
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
-from espalier.runtime import owners
-from espalier.runtime.cache import Cache
-from espalier.runtime.writer import Writer, found_by_owner
+from espalier.runtime.caches.cache import Cache
+from espalier.runtime.controllers import owners
+from espalier.runtime.controllers.writer import Writer, found_by_owner
 from espalier.upgrades import expected, names, unfinished
 from espalier.upgrades.hooks.queries import DesiredMachine, Queries, Unanswerable, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress

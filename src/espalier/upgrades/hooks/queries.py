@@ -16,20 +16,20 @@ from msgspec import json
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import IN_PLACE_HOOKS
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_HOOKS
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import kubeconfig, kubernetes_versions
+from espalier.clusterapi.changes.machine_change import bootstrap_for_comparison
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
-from espalier.clusterapi.machine_change import bootstrap_for_comparison
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.runtime.remote import RemoteClients
-from espalier.upgrades.health import CONTROL_PLANE
-from espalier.upgrades.views import Node
+from espalier.runtime.workload_clusters.remote import RemoteClients
+from espalier.upgrades.observed.health import CONTROL_PLANE
+from espalier.upgrades.observed.views import Node
 
 
 class Unanswerable(Exception):

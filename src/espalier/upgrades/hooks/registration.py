@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.merge_patch import difference
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.upgrades import names
 
 SYSTEM_NAMESPACE_ONLY = {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}

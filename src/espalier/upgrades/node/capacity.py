@@ -15,9 +15,9 @@ import msgspec
 
 from espalier.api.core import POD
 from espalier.api.meta import ObjectMeta, Observed
-from espalier.api.quantities import amount
+from espalier.api.text.quantities import amount
 from espalier.kube.client import Client
-from espalier.upgrades.views import Node
+from espalier.upgrades.observed.views import Node
 
 RESOURCES = ("cpu", "memory", "pods")
 MOST_PODS = 20_000

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from espalier.api import yaml_text
-from espalier.api.json_trees import decode
 from espalier.api.meta import Tree
-from espalier.api.printable import in_one_line
-from espalier.api.versions import parsed
-from espalier.api.violations import ManifestError
-from espalier.api.yaml_trees import trees
-from espalier.clusterapi.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETCD_PARTS
+from espalier.api.text.printable import in_one_line
+from espalier.api.text.versions import parsed
+from espalier.api.text.violations import ManifestError
+from espalier.api.trees import yaml_text
+from espalier.api.trees.json_trees import decode
+from espalier.api.trees.yaml_trees import trees
+from espalier.clusterapi.changes.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETCD_PARTS
 from espalier.clusterapi.kubernetes_versions import minor
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"

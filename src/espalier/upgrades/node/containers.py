@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from espalier.api.eksa import reasons
-from espalier.api.eksa.reasons import Reason
-from espalier.api.reference import ConditionProse
+from espalier.api.definitions.reference import ConditionProse
+from espalier.api.eksa.vocabulary import reasons
+from espalier.api.eksa.vocabulary.reasons import Reason
 
 
 class NodeStep(NamedTuple):

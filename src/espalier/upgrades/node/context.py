@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POD, SECRET
-from espalier.api.eksa.upgrade_keys import UNFINISHED, UPGRADER_LABEL
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.upgrade_keys import UNFINISHED, UPGRADER_LABEL
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.clusterapi.names import CERTIFICATES_EXPIRY
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.writer import Precondition, found_by_owner
+from espalier.runtime.controllers.writer import Precondition, found_by_owner
 from espalier.upgrades import names, unfinished
-from espalier.upgrades.cluster_view import Workload
 from espalier.upgrades.node import cluster_configuration, pod
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.observe import NodeScope
+from espalier.upgrades.observed.cluster_view import Workload
 from espalier.upgrades.reconciling import UpgradeTools
 
 RESOURCE = NodeUpgrade.resource

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 
-from espalier.api.eksa.upgrade_keys import NODE_FINALIZER
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeStatus
+from espalier.api.eksa.vocabulary.upgrade_keys import NODE_FINALIZER
 from espalier.kube.objects import Object
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.controllers.controller import RESYNC, Controller
+from espalier.runtime.controllers.outcome import Done, Outcome
 from espalier.upgrades.node.containers import BEGINNING, TRANSIENT, UNDER_WAY
 from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.deletion import DELETION
 from espalier.upgrades.node.observe import observe
 from espalier.upgrades.node.steps import CLEANUP, STEPS
-from espalier.upgrades.observe import keys_of
+from espalier.upgrades.observed.observe import keys_of
 from espalier.upgrades.reconciling import Kind, UpgradeReport, UpgradeTools, conditions_of, reconciler_of
 
 NAME = "nodeupgrade"

@@ -6,13 +6,13 @@ from contextlib import suppress
 
 from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
-from espalier.api.eksa.events import Event
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, NODE_FINALIZER, NODE_IN_WORK
 from espalier.api.eksa.upgrades import LAST_BEFORE_KUBEADM
-from espalier.clusterapi.machine_change import control_plane_bootstrap
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.runtime.writer import Precondition
+from espalier.api.eksa.vocabulary.events import Event
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, NODE_FINALIZER, NODE_IN_WORK
+from espalier.clusterapi.changes.machine_change import control_plane_bootstrap
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.controllers.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.node import cluster_configuration, status
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration

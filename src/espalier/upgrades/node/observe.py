@@ -9,27 +9,28 @@ from functools import cached_property
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import is_true
-from espalier.api.eksa.upgrade_keys import (
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.upgrade_keys import (
     DRAIN_BLOCKED,
     IGNORED_CHECKS,
     KUBEADM_PATCHES,
     NODE_IN_WORK,
     NODE_UPGRADE_ANNOTATION,
 )
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Condition, Tree
-from espalier.api.printable import in_one_line
+from espalier.api.text.printable import in_one_line
 from espalier.clusterapi import kubernetes_versions
-from espalier.clusterapi.machine_change import control_plane_bootstrap
+from espalier.clusterapi.changes.machine_change import control_plane_bootstrap
 from espalier.kube.objects import Object
-from espalier.upgrades import expected, health, names
-from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
+from espalier.upgrades import expected, names
 from espalier.upgrades.node import status
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.containers import ONLY_CERTIFICATES, POD_CREATED, STEPS, NodeStep
 from espalier.upgrades.node.pod import UPGRADE, Role
-from espalier.upgrades.observe import UpgradeObserver, cluster_of
-from espalier.upgrades.views import Node, Pod
+from espalier.upgrades.observed import health
+from espalier.upgrades.observed.cluster_view import ClusterView, MachineView, Workload
+from espalier.upgrades.observed.observe import UpgradeObserver, cluster_of
+from espalier.upgrades.observed.views import Node, Pod
 
 MAX_ANNOTATION = 1000
 """The most characters of a node's annotation that are reported."""

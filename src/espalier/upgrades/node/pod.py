@@ -10,11 +10,11 @@ from typing import Literal
 import msgspec
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SECRET, SERVICE_ACCOUNT
-from espalier.api.eksa.upgrade_keys import NODE_UPGRADE_ANNOTATION, UPGRADER_LABEL
+from espalier.api.eksa.vocabulary.upgrade_keys import NODE_UPGRADE_ANNOTATION, UPGRADER_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
-from espalier.runtime import owners
+from espalier.runtime.controllers import owners
 from espalier.upgrades import names
 from espalier.upgrades.node.containers import (
     COPY,

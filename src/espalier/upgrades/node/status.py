@@ -10,12 +10,12 @@ from datetime import datetime
 
 from espalier.api import conditions as condition_list
 from espalier.api.conditions import condition as _condition
-from espalier.api.eksa.condition_types import Satisfied
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.condition_types import Satisfied
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.upgrades import names
 from espalier.upgrades.node.containers import COPY, DRAIN, POD_CREATED, STEPS, UNCORDON, NodeStep
-from espalier.upgrades.views import ContainerState, Pod
+from espalier.upgrades.observed.views import ContainerState, Pod
 
 LONGEST_MESSAGE = 2000
 Steps = Sequence[NodeStep]

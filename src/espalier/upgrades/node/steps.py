@@ -9,8 +9,8 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import KUBE_SYSTEM, POD
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import (
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import (
     CORDONED_BY_UPGRADE,
     NODE_FINALIZER,
     NODE_IN_WORK,
@@ -19,15 +19,14 @@ from espalier.api.eksa.upgrade_keys import (
     UPGRADE_SECONDS,
 )
 from espalier.api.meta import Tree
-from espalier.api.violations import shown
+from espalier.api.text.violations import shown
 from espalier.clusterapi import kubernetes_versions, labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.objects import controller_of
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.upgrades import health, images, names
-from espalier.upgrades.cluster_view import KUBEADM_CONFIG, Workload
+from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
+from espalier.upgrades import images, names
 from espalier.upgrades.node import capacity, cluster_configuration, pod, status
 from espalier.upgrades.node.containers import KUBEADM, POD_CREATED, NodeStep
 from espalier.upgrades.node.context import (
@@ -45,7 +44,9 @@ from espalier.upgrades.node.context import (
 )
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.node.pod import Role
-from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.observed import health
+from espalier.upgrades.observed.cluster_view import KUBEADM_CONFIG, Workload
+from espalier.upgrades.observed.observe import cluster_of
 
 _UNWATCHED_RETRY = 30.0
 """Seconds until a retry where no watch reports the change, such as a Machine whose cluster is not followed."""

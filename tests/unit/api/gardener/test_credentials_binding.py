@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.gardener.credentials_binding import CredentialsBinding, named_credentials, secret_of
-from espalier.api.gardener.seed import CredentialsReference
-from espalier.api.gardener.shoot import Provider, ShootSpec
+from espalier.api.gardener.garden.credentials_binding import CredentialsBinding, named_credentials, secret_of
+from espalier.api.gardener.garden.seed import CredentialsReference
+from espalier.api.gardener.garden.shoot import Provider, ShootSpec
 from espalier.api.meta import ObjectMeta
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from espalier.api import gardener
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.kube.client import Client

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api import conditions as condition_list
-from espalier.api.gardener import leases
+from espalier.api.gardener.extensions import leases
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.field_docs import page
+from espalier.api.definitions.field_docs import page
 from espalier.api.kinds import KubeObject
 from espalier.cli import pages
 from espalier.cli.pages import GARDENER_KINDS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.operations import LastOperation, OperationState, OperationType
+from espalier.api.gardener.garden.shoot import Provider, Shoot, ShootSpec, ShootStatus
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.responsibility import (
     created,
@@ -17,7 +16,8 @@ from espalier.api.gardener.responsibility import (
     restoring,
     seed_of,
 )
-from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import LastOperation, OperationState, OperationType
 from espalier.api.meta import ObjectMeta
 
 CREATE, RECONCILE, DELETE, MIGRATE, RESTORE = OperationType

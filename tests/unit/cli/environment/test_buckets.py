@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.cli.local.environment.buckets import Buckets
+from espalier.cli.local.environment.garden.buckets import Buckets
 from espalier.cli.local.environment.seed_programs.agent import StoreConfig
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import OperationFailed

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from espalier.cli.local.environment.seed_processes.network import Forwarder, Target, TcpEndpoint
-from espalier.simulator.pods.life import Life
+from espalier.simulator.pods.runtimes.life import Life
 
 
 @asynccontextmanager

@@ -18,13 +18,13 @@ from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.local.environment import node_managers
 from espalier.cli.local.environment.node_managers import NodeManagers, ended, other_managers
 from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority, KeyPair
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import Component
 from tests.support.waiting import eventually

@@ -12,9 +12,9 @@ from espalier.cli.local.environment import real
 from espalier.cli.local.environment.real import ADDRESSES, RealSettings, check, retry_untrusted
 from espalier.cli.local.up import ApiServer, Nodes, fit
 from espalier.kube.errors import ServerFailure, Status
-from espalier.realnodes.nspawn import network
-from espalier.realnodes.nspawn.addresses import AddressRange, Occupied
-from espalier.realnodes.nspawn.state import NetworkRecord, State
+from espalier.realnodes.nspawn.system import network
+from espalier.realnodes.nspawn.system.addresses import AddressRange, Occupied
+from espalier.realnodes.nspawn.system.state import NetworkRecord, State
 
 ELSEWHERE = "10.213.77.0/24"
 HERE = RealSettings(ELSEWHERE, bridge="esp-tested")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
+from espalier.api.gardener.extensions.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.assets.base import Base
 from espalier.cli.local.environment.real_machines.machines import COMMANDS, cloud_config, newest_base
 from espalier.cli.local.environment.real_machines.name_server import Resolved, answer

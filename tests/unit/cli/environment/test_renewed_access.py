@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from espalier.cli.local.environment.renewed_access import NotRenewed, renewed
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.kube.errors import KubeError
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority, KeyPair
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ADMIN, GROUPS = "kubernetes-admin", ["system:masters"]

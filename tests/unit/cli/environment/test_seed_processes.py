@@ -23,9 +23,9 @@ from espalier.etcdbackup.stores.errors import Refused
 from espalier.etcdbackup.stores.local import LocalStore
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.extension import OperationFailed
-from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.life import Life
-from espalier.simulator.pods.pod_network import PodNetwork
+from espalier.simulator.pods.runtimes.in_process import Container
+from espalier.simulator.pods.runtimes.life import Life
+from espalier.simulator.pods.runtimes.pod_network import PodNetwork
 from tests.support.waiting import eventually
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from espalier.assets.processes import BuildFailed
-from espalier.cli.local.images import base_packages
-from espalier.cli.local.images.base_packages import Lock, Package, download, unpack
+from espalier.cli.local.images.bases import base_packages
+from espalier.cli.local.images.bases.base_packages import Lock, Package, download, unpack
 
 CONTROL = "Package: thing\nVersion: 1-2\nArchitecture: amd64\nDepends: libc6\nDescription: a thing\n more of it\n"
 

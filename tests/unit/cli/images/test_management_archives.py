@@ -13,7 +13,7 @@ from espalier.assets.cache import assets_folder, seal
 from espalier.assets.recipes import CLUSTER_API
 from espalier.cli.local.images.management_archives import ENTRY, built_images, images, main
 from espalier.realnodes.management.cluster_api import MANAGERS
-from espalier.realnodes.nspawn.registry import ServedImages
+from espalier.realnodes.nspawn.system.registry import ServedImages
 
 CORE = MANAGERS[0].name
 

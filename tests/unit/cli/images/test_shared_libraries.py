@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from espalier.assets.processes import BuildFailed
-from espalier.cli.local.images.shared_libraries import closure, needed
+from espalier.cli.local.images.bases.shared_libraries import closure, needed
 
 PROGRAM = Path(sys.executable).resolve()
 

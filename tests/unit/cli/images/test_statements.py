@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from espalier.cli.local.images.base_packages import Package
+from espalier.cli.local.images.bases.base_packages import Package
 from espalier.cli.local.images.statements import Parts, bill, provenance
 from espalier.cli.local.images.wheels import Library
 

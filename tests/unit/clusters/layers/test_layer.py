@@ -7,10 +7,10 @@ import pytest
 import semver
 from msgspec.structs import replace
 
-from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.clusters.design import names
-from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.drift.gate import Isolation
 from espalier.clusters.design.layers import LAYERS, Layer, offered, release
 from espalier.clusters.design.layers.pieces import changed
 from espalier.clusters.design.rendered import Rendered
@@ -19,8 +19,8 @@ from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Uninstalled
-from espalier.runtime.cache import Caches
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.snapshot import Snapshot
 from tests.support.objects.observed_clusters import GARDEN, RELEASES, NoServer, as_object, datacenter, example, observer
 from tests.support.objects.render_inputs import RELEASED, render_input, text
 

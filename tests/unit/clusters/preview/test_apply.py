@@ -8,9 +8,9 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from espalier.api.manifests import kinds_of
+from espalier.api.definitions.structural import object_schema
+from espalier.api.manifests.manifests import kinds_of
 from espalier.api.meta import Tree
-from espalier.api.structural import object_schema
 from espalier.clusters.preview.apply import LAST_APPLIED, applied
 from espalier.providers.kinds import CATALOG, EKSA_KINDS
 from tests.support.objects.observed_clusters import applied as stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.api.redaction import HIDDEN
+from espalier.api.text.redaction import HIDDEN
 from espalier.clusters.effects.diff import FieldChange, field_changes
 
 

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from espalier.api.capi.cluster import ContractReference
 from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec, MachineStatus
-from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
+from espalier.api.eksa.vocabulary.upgrade_keys import UPGRADE_SECONDS
 from espalier.api.meta import Condition, ObjectMeta
-from espalier.clusterapi.machine_objects import MachineObjects
+from espalier.clusterapi.machines.machine_objects import MachineObjects
 from espalier.clusters.effects.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready
 from espalier.clusters.effects.machines import Fleet, Group, RemovedMachine
 from tests.support.objects.observed_clusters import machine_objects

@@ -9,11 +9,12 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigSpec
 from espalier.api.capi.machine import Machine, MachineSet
-from espalier.api.eksa.upgrade_keys import UNFINISHED
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.vocabulary.upgrade_keys import UNFINISHED
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi import machine_change, removal
-from espalier.clusterapi.machine_objects import MachineObjects
+from espalier.clusterapi.changes import machine_change
+from espalier.clusterapi.machines import removal
+from espalier.clusterapi.machines.machine_objects import MachineObjects
 from espalier.clusters.design.provider import infrastructures
 from espalier.clusters.effects import summary
 from espalier.clusters.effects.duration import UNKNOWN, duration

@@ -12,35 +12,37 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrade_keys import IN_PLACE_REFUSED
 from espalier.api.eksa.upgrades import PROGRESSING, FrontEnd, refusal
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_REFUSED
 from espalier.api.meta import Tree
 from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.act.step import ClusterStep
 from espalier.clusters.act.steps import STEPS, steps_of
-from espalier.clusters.design import names, object_names, release_content
-from espalier.clusters.design.adoption import Adoption
+from espalier.clusters.design import names
+from espalier.clusters.design.cluster_objects import object_names
+from espalier.clusters.design.cluster_objects.adoption import Adoption
+from espalier.clusters.design.drift.rate_limit import RateLimits
 from espalier.clusters.design.provider import Provider
-from espalier.clusters.design.rate_limit import RateLimits
+from espalier.clusters.design.release_objects import release_content
 from espalier.clusters.effects.simulate import simulate
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.settling import Settling
 from espalier.clusters.report import synced
 from espalier.kube.client import Client
-from espalier.kube.wire import Request, Response, Stream
+from espalier.kube.transports.wire import Request, Response, Stream
 from espalier.management.adoption.plan import record_tree
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime import steps
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.events import Recorder
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import RemoteTasks
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers import steps
+from espalier.runtime.controllers.events import Recorder
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.writer import Writer
+from espalier.runtime.workload_clusters.remote import RemoteClients
+from espalier.runtime.workload_clusters.remote_tasks import RemoteTasks
 from tests.support.objects import eks_anywhere
 from tests.support.objects.made_clusters import objects, settled
 from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, laptop, naming, observer

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.vocabulary import metadata_keys
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters import Isolation
 from espalier.clusters.effects.diff import FieldChange

@@ -23,7 +23,7 @@ from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.serving import HttpServer
+from espalier.runtime.servers.serving import HttpServer
 from tests.support.etcd.agent_certificates import certificates
 from tests.support.etcd.backups import delta, full, put
 from tests.support.waiting import eventually

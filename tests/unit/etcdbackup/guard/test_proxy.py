@@ -17,7 +17,7 @@ import pytest
 
 from espalier.etcdbackup.guard import proxy as proxy_module
 from espalier.etcdbackup.guard.proxy import CHUNK, Proxy, since_boot
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 from tests.support.waiting import eventually
 
 PATIENCE = 60.0

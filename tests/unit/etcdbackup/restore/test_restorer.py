@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espalier.etcd.backend import NEVER_COMPACTED, Record, State, read_records, read_state
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.database.backend import NEVER_COMPACTED, Record, State, read_records, read_state
 from espalier.etcd.requests import DeleteRange, Put
 from espalier.etcd.results import Event
 from espalier.etcdbackup.restore import data_directory, wal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from espalier.etcd.hashing import crc32c
+from espalier.etcd.database.hashing import crc32c
 from espalier.etcdbackup.restore import wal
 from espalier.etcdbackup.restore.members import membership
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from espalier.etcd.backend import State
+from espalier.etcd.database.backend import State
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcdbackup.restore.data_directory import DATABASE
 from espalier.etcdbackup.restore.errors import Occupied
 from espalier.etcdbackup.restore.members import membership
-from espalier.etcdbackup.running.data_directory import NOTE, DataDirectory
+from espalier.etcdbackup.running.data.data_directory import NOTE, DataDirectory
 from espalier.etcdbackup.running.parts import Origin
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.stores.local import LocalStore

@@ -19,13 +19,13 @@ from espalier.etcdbackup.agent.http import PROBE_HOLD, application
 from espalier.etcdbackup.election import agent, copier
 from espalier.etcdbackup.running.agent import AgentRun
 from espalier.etcdbackup.running.copier import CopierRun, CopyParts
+from espalier.etcdbackup.running.data.memory import MemoryData
 from espalier.etcdbackup.running.http import add_copy_operations, copier_application
-from espalier.etcdbackup.running.memory import MemoryData
 from espalier.etcdbackup.running.parts import Parts
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.serving import HttpServer
+from espalier.runtime.servers.serving import HttpServer
 from espalier.simulator.etcd.guarded import MemoryGuard
 from tests.support.etcd.owners import CLUSTER, QUICK
 from tests.support.waiting import eventually

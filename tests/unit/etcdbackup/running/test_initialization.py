@@ -9,15 +9,15 @@ import pytest
 import yaml
 from aiohttp import web
 
-from espalier.etcd.backend import State
+from espalier.etcd.database.backend import State
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcdbackup.restore.data_directory import DATABASE, WAL
 from espalier.etcdbackup.restore.database import state_of
 from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.data.initialization import Initialization, Outcome
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
-from espalier.etcdbackup.running.initialization import Initialization, Outcome
 from espalier.etcdbackup.stores.local import LocalStore
-from espalier.runtime.serving import HttpServer
+from espalier.runtime.servers.serving import HttpServer
 from tests.support.etcd.backups import full
 from tests.support.etcd.restored_etcd import full_content, put_full
 from tests.support.waiting import eventually

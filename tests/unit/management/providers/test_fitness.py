@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from espalier.api.capi import etcdadm
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.clusterapi.installed import CORE
 from espalier.management.providers.components import BOOTSTRAP, CERT_MANAGER, CONTROL_PLANE, Provider

@@ -12,7 +12,7 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.meta import Tree
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import CAPV, CLUSTER_API
-from espalier.cli.management.component_versions import wanted
+from espalier.cli.management.components.component_versions import wanted
 from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
 from espalier.management.providers import folder as folders
 from espalier.management.providers.components import BOOTSTRAP, CONTROL_PLANE, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api import yaml_trees
+from espalier.api.trees import yaml_trees
 from espalier.management.providers.variables import Substitution, Unset
 
 

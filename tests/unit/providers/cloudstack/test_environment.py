@@ -8,9 +8,9 @@ import base64
 import pytest
 
 from espalier.api.core import NAMESPACE, SECRET, Secret
-from espalier.cli.clusters.preflight import bring_credentials
-from espalier.clusters.design.credential_files import Unreadable
-from espalier.clusters.design.credentials import NAMESPACES, SERVERS
+from espalier.cli.clusters.manifests.preflight import bring_credentials
+from espalier.clusters.design.secrets.credential_files import Unreadable
+from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.providers.cloudstack.environment import MOST, secrets
 from espalier.providers.cloudstack.references import VARIABLE
 from espalier.providers.registry import PROVIDERS

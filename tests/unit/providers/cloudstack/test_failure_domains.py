@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.observe.scope import Scope

@@ -13,8 +13,8 @@ import yaml
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.report.validity import missing_objects, problem
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.servers.admission import AdmissionRequest
 from tests.support.histories.golden_stories import compare_with_golden, text_of
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.objects.rendered_manifests import FORK, objects, redacted

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from espalier.api.core import NAMESPACE, SECRET, Secret
-from espalier.cli.clusters.preflight import bring_credentials
-from espalier.clusters.design.credentials import NAMESPACES, SERVERS
+from espalier.cli.clusters.manifests.preflight import bring_credentials
+from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.providers.nutanix.environment import secrets
 from espalier.providers.registry import PROVIDERS
 from tests.support.providers.nutanix import account, manifest, of

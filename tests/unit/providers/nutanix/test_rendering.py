@@ -11,12 +11,12 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
-from espalier.clusters.design.credentials import IN_WORKLOAD_CLUSTERS
 from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.design.secrets.credentials import IN_WORKLOAD_CLUSTERS
 from espalier.clusters.report.validity import missing_objects, problem
-from espalier.kube.wire import ADMIN
+from espalier.kube.transports.wire import ADMIN
 from espalier.providers.nutanix.references import read_account, write_account
-from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.servers.admission import AdmissionRequest
 from tests.support.histories.golden_stories import compare_with_golden, text_of
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.objects.rendered_manifests import FORK, holds, objects, redacted

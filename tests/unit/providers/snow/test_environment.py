@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import NAMESPACE, SECRET, Secret
-from espalier.cli.clusters.preflight import bring_credentials
+from espalier.cli.clusters.manifests.preflight import bring_credentials
 from espalier.cli.kit.failures import Failure
-from espalier.clusters.design.credentials import NAMESPACES, SERVERS
+from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.providers.registry import PROVIDERS
 from espalier.providers.snow.environment import secrets
 from tests.support.providers.snow import (

@@ -13,9 +13,9 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.objects import Object, to_bytes
-from espalier.kube.wire import ADMIN
+from espalier.kube.transports.wire import ADMIN
 from espalier.providers.snow.rules import clashes
-from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.servers.admission import AdmissionRequest
 from tests.support.histories.golden_stories import compare_with_golden, text_of
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.objects.rendered_manifests import FORK, objects, redacted

@@ -10,8 +10,8 @@ import pytest
 from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware import controller
-from espalier.runtime.outcome import Done, Fault
-from espalier.runtime.reconciler import Report
+from espalier.runtime.controllers.outcome import Done, Fault
+from espalier.runtime.controllers.reconciler import Report
 
 
 @pytest.mark.parametrize("failing", ["a", "b", ""])

@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from espalier.api.schema import violations
-from espalier.api.violations import ManifestError
+from espalier.api.manifests.schema import violations
+from espalier.api.text.violations import ManifestError
 from espalier.providers.tinkerbell.hardware.inventory import MOST_BYTES, MOST_LINES, MOST_SHOWN, read
 from espalier.providers.tinkerbell.hardware.manifest import manifest
 from espalier.providers.tinkerbell.hardware_kinds import KINDS

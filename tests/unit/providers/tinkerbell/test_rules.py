@@ -11,9 +11,9 @@ import pytest
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.report.validity import missing_objects, problem
-from espalier.kube.wire import ADMIN
+from espalier.kube.transports.wire import ADMIN
 from espalier.providers.tinkerbell import workflow
-from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.servers.admission import AdmissionRequest
 from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.objects.rendered_manifests import FORK
 from tests.support.providers.examples import stored

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from espalier.api.core import NAMESPACE, SECRET, Secret
-from espalier.cli.clusters.preflight import bring_credentials
+from espalier.cli.clusters.manifests.preflight import bring_credentials
 from espalier.cli.kit.failures import Failure
-from espalier.clusters.design.credentials import NAMESPACES, SERVERS
+from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden
 from espalier.providers.registry import PROVIDERS

@@ -24,7 +24,7 @@ from espalier.providers.vsphere.kinds import (
     VSphereMachineConfig,
     VSphereMachineConfigSpec,
 )
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
 from tests.support.objects.adoption_records import adopted_cluster, adoption_record
 
 GARDEN = Key("team-a", "garden")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.meta import Tree
-from espalier.cli.management.component_versions import COMPONENTS
+from espalier.cli.management.components.component_versions import COMPONENTS
 from espalier.realnodes.management.cluster_api import MANAGERS
 from espalier.realnodes.management.deployments import CERTIFICATES, deployed
 

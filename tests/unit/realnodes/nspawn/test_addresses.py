@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.realnodes.nspawn.addresses import AddressRange, BadRange, Occupied, RangeFull, clash
+from espalier.realnodes.nspawn.system.addresses import AddressRange, BadRange, Occupied, RangeFull, clash
 
 RANGE = AddressRange.parse("10.77.0.0/28")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.kube.pki import Authority
-from espalier.realnodes.nspawn.balancer import FAILURES_UNTIL_DOWN, Backend, Listener, no_verification
+from espalier.kube.connection.pki import Authority
+from espalier.realnodes.nspawn.system.balancer import FAILURES_UNTIL_DOWN, Backend, Listener, no_verification
 
 FRONT = "127.0.0.1"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.helper_processes import BalancerProcess, ControlPlaneEndpoint
-from espalier.realnodes.nspawn.state import NetworkRecord, State
+from espalier.realnodes.nspawn.system import processes
+from espalier.realnodes.nspawn.system.helper_processes import BalancerProcess, ControlPlaneEndpoint
+from espalier.realnodes.nspawn.system.state import NetworkRecord, State
 
 
 def endpoint() -> ControlPlaneEndpoint:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.realnodes.nspawn import cgroups
+from espalier.realnodes.nspawn.system import cgroups
 
 Use = Callable[..., None]
 

@@ -1,5 +1,5 @@
 from espalier.realnodes.nspawn.clusters import pod_routes
-from espalier.realnodes.nspawn.state import NodeRecord
+from espalier.realnodes.nspawn.system.state import NodeRecord
 
 
 def node(name: str, address: str) -> NodeRecord:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.commands import CommandFailed, run, start_detached
+from espalier.realnodes.nspawn.system import processes
+from espalier.realnodes.nspawn.system.commands import CommandFailed, run, start_detached
 from tests.support.waiting import eventually
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from espalier.realnodes.nspawn import inside
 from espalier.realnodes.nspawn.node_files import POD_RANGE
-from espalier.realnodes.nspawn.state import NodeFolder
+from espalier.realnodes.nspawn.system.state import NodeFolder
 
 
 def written(folder: Path, path: str, content: str) -> NodeFolder:

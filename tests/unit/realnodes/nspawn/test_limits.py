@@ -1,5 +1,5 @@
-from espalier.realnodes.nspawn.limits import shortage
-from espalier.realnodes.nspawn.state import NodeRecord
+from espalier.realnodes.nspawn.system.limits import shortage
+from espalier.realnodes.nspawn.system.state import NodeRecord
 
 
 def node(*, control_plane: bool) -> NodeRecord:

@@ -16,9 +16,10 @@ import pytest
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.providers.docker.cluster_api import DockerMachine
-from espalier.realnodes.nspawn import container, limits, machines
+from espalier.realnodes.nspawn import container, machines
 from espalier.realnodes.nspawn.bases import NodeBase
-from espalier.realnodes.nspawn.commands import CommandFailed
+from espalier.realnodes.nspawn.system import limits
+from espalier.realnodes.nspawn.system.commands import CommandFailed
 from tests.support.environments.node_provider import DATA, NoBases, Provider, provider, ready, says
 
 

@@ -19,7 +19,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.objects import Object, encode_json
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.realnodes.nspawn import owners
-from espalier.realnodes.nspawn.state import EndpointRecord, NodeRecord, State, node_id
+from espalier.realnodes.nspawn.system.state import EndpointRecord, NodeRecord, State, node_id
 from tests.support.environments.node_provider import DATA, NoBases, Provider, body, provider, says
 
 AUTHORITY, OTHER = b"key of one authority", b"key of another"

@@ -6,7 +6,7 @@ import sys
 
 from msgspec.structs import replace
 
-from espalier.realnodes.nspawn import processes
+from espalier.realnodes.nspawn.system import processes
 
 WAITING = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
 

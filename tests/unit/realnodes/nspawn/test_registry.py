@@ -8,9 +8,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from espalier.realnodes.nspawn.helper_processes import RegistryProcess
-from espalier.realnodes.nspawn.registry import BLOBS, ImageBuild, ServedImages
-from espalier.realnodes.nspawn.state import NetworkRecord, State
+from espalier.realnodes.nspawn.system.helper_processes import RegistryProcess
+from espalier.realnodes.nspawn.system.registry import BLOBS, ImageBuild, ServedImages
+from espalier.realnodes.nspawn.system.state import NetworkRecord, State
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually, is_listened_to
 

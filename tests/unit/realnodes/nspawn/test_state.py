@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord, State, node_id
+from espalier.realnodes.nspawn.system.state import EndpointRecord, NetworkRecord, NodeRecord, State, node_id
 
 UID = "0f3a9c1d-7b7e-4f0a-8d52-2a1f6f1a0001"
 NODE = NodeRecord(

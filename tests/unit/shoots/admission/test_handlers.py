@@ -13,11 +13,11 @@ import pytest
 
 from espalier.api import gardener
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.crd import crd_of
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.apiserver.access.webhooks import WebhookCall
@@ -25,10 +25,10 @@ from espalier.cli.programs.webhook_configurations import SERVICE, webhook_tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid
 from espalier.kube.objects import Object, encode_json
-from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest
-from espalier.runtime.cache import Caches
-from espalier.runtime.webhooks import Webhooks
+from espalier.kube.transports.wire import ADMIN
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.servers.admission import AdmissionRequest
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.shoots.admission import handlers, seed_objects
 from espalier.shoots.admission.handlers import Admission
 from espalier.shoots.state.store import ShootStates

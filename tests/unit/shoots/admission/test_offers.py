@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.cloud_profile import CloudProfile
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.local.environment import garden_objects
-from espalier.shoots.admission.offers import violations
+from espalier.cli.local.environment.garden import garden_objects
+from espalier.shoots.admission.shoot_rules.offers import violations
 
 PROFILE = msgspec.convert(garden_objects.cloud_profile(), CloudProfile)
 

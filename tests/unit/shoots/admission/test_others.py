@@ -8,10 +8,14 @@ import msgspec
 import pytest
 
 from espalier.api.gardener import ownership
-from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BackupEntrySpec, BucketProvider
-from espalier.api.gardener.operations import Condition, LastOperation
-from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import (
+from espalier.api.gardener.garden.backups import (
+    BackupBucket,
+    BackupBucketSpec,
+    BackupEntry,
+    BackupEntrySpec,
+    BucketProvider,
+)
+from espalier.api.gardener.garden.seed import (
     GARDENLET_READY,
     SHOOTS_REMOVED,
     CredentialsReference,
@@ -22,16 +26,18 @@ from espalier.api.gardener.seed import (
     SeedSpec,
     SeedStatus,
 )
-from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus
-from espalier.api.gardener.shoot_state import (
+from espalier.api.gardener.garden.shoot import Provider, Shoot, ShootSpec, ShootStatus
+from espalier.api.gardener.garden.shoot_state import (
     ExtensionState,
     GardenletState,
     PersistedSecret,
     ShootState,
     StateReference,
 )
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.vocabulary.operations import Condition, LastOperation
 from espalier.api.meta import ObjectMeta, OwnerReference
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.shoots.admission import backup_buckets, backup_entries, messages, seed_objects, shoot_states
 from espalier.shoots.bucket_providers import BucketCapabilities
 

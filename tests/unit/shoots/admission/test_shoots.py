@@ -7,21 +7,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.gardener.cloud_profile import (
+from espalier.api.gardener.garden.cloud_profile import (
     CloudProfile,
     CloudProfileSpec,
     OfferedKubernetes,
     OfferedVersion,
 )
-from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.garden.seed import (
+    Seed,
+    SeedBackup,
+    SeedNetworks,
+    SeedProvider,
+    SeedSpec,
+    SeedStatus,
+    SeedTaint,
+)
+from espalier.api.gardener.garden.shoot import SeedSelector, Shoot
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec, SeedStatus, SeedTaint
-from espalier.api.gardener.shoot import SeedSelector, Shoot
+from espalier.api.gardener.vocabulary.operations import Condition
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object
-from espalier.kube.wire import ADMIN, User
+from espalier.kube.transports.wire import ADMIN, User
 from espalier.shoots.admission import messages
-from espalier.shoots.admission.shoots import Garden, unmovable, violations
+from espalier.shoots.admission.shoot_rules.shoots import Garden, unmovable, violations
 
 MEMBER = User("alice", ("system:authenticated",))
 MOVER = User("bob", ("gardener.cloud:system:movers",))

@@ -9,9 +9,9 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
-from espalier.kube.wire import ADMIN, User
+from espalier.kube.transports.wire import ADMIN, User
 from espalier.shoots.admission import messages, statuses
-from espalier.shoots.admission.shoots import Garden
+from espalier.shoots.admission.shoot_rules.shoots import Garden
 
 MEMBER = User("alice", ("system:authenticated",))
 GARDEN = Garden(lambda _name: None, is_taken=lambda _shoot, technical_id: technical_id == "shoot--core--taken")

@@ -12,13 +12,13 @@ import pytest
 
 from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.install.garden_manifests import of_seed
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.shoots.control_plane.programs import (
     API_SERVER,
     CONTROLLER_MANAGER,

@@ -12,8 +12,9 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SECRET, SERVICE, STATEFUL_SET
-from espalier.api.gardener import images, metadata_keys
+from espalier.api.gardener import images
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
@@ -22,7 +23,7 @@ from espalier.runtime.clock import LoopClock
 from espalier.shoots.etcd import setup
 from espalier.shoots.etcd.observe import StatefulSet
 from espalier.shoots.etcd.steps import wait_for_pods
-from espalier.simulator.pods.in_process import Container, InProcessProgram
+from espalier.simulator.pods.runtimes.in_process import Container, InProcessProgram
 from espalier.simulator.seeds import Seed
 from tests.support.gardens.seed_managers import managed
 from tests.support.gardens.seeds import EPOCH, SHOOT, on_a_seed, pod_of, until

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from espalier.api.core import STATEFUL_SET
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import OwnerReference, Tree
 from espalier.kube.objects import Object
 from espalier.shoots.etcd import names

@@ -11,8 +11,8 @@ import yaml
 
 from espalier.api.core import CONFIG_MAP, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import OwnerReference, Tree
 from espalier.cli.backups.etcd_agent import etcd_agent
 from espalier.cli.backups.etcd_guard import etcd_guard

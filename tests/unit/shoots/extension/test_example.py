@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.runtime.component import Component, Host
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import Extension, controller_of, leases_of

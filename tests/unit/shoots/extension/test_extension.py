@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.operations import ErrorCode
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.vocabulary import metadata_keys as keys
+from espalier.api.gardener.vocabulary.operations import ErrorCode
 from espalier.kube.objects import Object
 from espalier.runtime.component import Component, Host
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.runtime.virtual import Simulation
-from espalier.runtime.writer import Writer
 from espalier.shoots.extension import (
     Extension,
     OperationFailed,

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.leases import micro_time
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.leases import micro_time
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.caches.snapshot import Snapshot
+from espalier.runtime.controllers.writer import Writer
 from espalier.runtime.virtual import Simulation
-from espalier.runtime.writer import Writer
 from espalier.shoots.extension import Leases
 from espalier.shoots.extension.actuator import Actuator
 from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.operations import LastOperation, OperationState, OperationType
+from espalier.api.gardener.vocabulary import metadata_keys as keys
+from espalier.api.gardener.vocabulary.operations import LastOperation, OperationState, OperationType
 from espalier.api.meta import ObjectMeta
 from espalier.shoots.extension import operation_of
 

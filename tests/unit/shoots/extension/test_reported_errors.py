@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.metadata_keys import TIMESTAMP
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.vocabulary.metadata_keys import TIMESTAMP
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.shoots.extension.controller import _is_reported
 from tests.support.gardens.gardenlet_scopes import TECHNICAL_ID, an_object

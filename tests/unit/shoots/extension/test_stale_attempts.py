@@ -11,16 +11,16 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
-from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.vocabulary import metadata_keys as keys
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.fencing import Fenced
-from espalier.runtime.outcome import Fault
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Fault
+from espalier.runtime.controllers.writer import Writer
+from espalier.runtime.leadership.fencing import Fenced
 from espalier.shoots.extension import steps
 from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from espalier.kube.errors import Unreachable
 from espalier.runtime import virtual
-from espalier.runtime.outcome import Continue, Done, Fault, Wait
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Wait
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.graph import Flow, FlowError
 from espalier.shoots.flow.runner import run

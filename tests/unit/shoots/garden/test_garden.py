@@ -14,11 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.core import LEASE, NAMESPACE
-from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec
-from espalier.api.gardener.names import SEED_LEASES
-from espalier.api.gardener.operations import Condition, LastOperation
-from espalier.api.gardener.seed import (
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.cloud_profile import CloudProfile, CloudProfileSpec
+from espalier.api.gardener.garden.seed import (
     GARDENLET_READY,
     Seed,
     SeedBackup,
@@ -28,7 +26,7 @@ from espalier.api.gardener.seed import (
     SeedStatus,
     SeedTaint,
 )
-from espalier.api.gardener.shoot import (
+from espalier.api.gardener.garden.shoot import (
     READY_FOR_MIGRATION,
     Networking,
     Provider,
@@ -38,6 +36,8 @@ from espalier.api.gardener.shoot import (
     ShootStatus,
     Toleration,
 )
+from espalier.api.gardener.names import SEED_LEASES
+from espalier.api.gardener.vocabulary.operations import Condition, LastOperation
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
@@ -45,10 +45,10 @@ from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
-from espalier.runtime.cache import Caches
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.snapshot import Snapshot
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.snapshot import Snapshot
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.evacuation import next_moves

@@ -7,15 +7,15 @@ import random
 from datetime import UTC, datetime
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.gardener import names
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.runtime import virtual
-from espalier.runtime.cache import Caches
-from espalier.runtime.writer import Writer
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.garden.orphaned_states import GRACE, OrphanedStates
 from espalier.shoots.state import pieces
 from tests.support.servers.embedded_server import client_of

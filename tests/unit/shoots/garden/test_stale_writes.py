@@ -11,24 +11,24 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
-from espalier.api.gardener.operations import OperationType
-from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.outcome import Done, Wait
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Done, Wait
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.seed_leases import SeedLeases
-from espalier.shoots.gardenlet import steps
 from espalier.shoots.gardenlet.context import Live
+from espalier.shoots.gardenlet.reconciling import steps
 from tests.support.servers.embedded_server import client_of, new_server
 
 PROJECT = "garden-dev"

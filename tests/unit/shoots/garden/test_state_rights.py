@@ -20,15 +20,16 @@ from espalier.api.core import (
     SECRET,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
-from espalier.api.crd import crd_of
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener import names
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ExtensionState
 from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
 from espalier.api.meta import Tree
 from espalier.apiserver.access.webhooks import WebhookCall
 from espalier.apiserver.server import Server
@@ -36,10 +37,10 @@ from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS, webhook
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
-from espalier.kube.wire import User
-from espalier.runtime.cache import Caches
-from espalier.runtime.webhooks import Webhooks
-from espalier.runtime.writer import Writer
+from espalier.kube.transports.wire import User
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.controllers.writer import Writer
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.shoots.admission.handlers import Admission
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER, WRITTEN, Roles

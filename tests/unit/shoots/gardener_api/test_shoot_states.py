@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from espalier.api.gardener.metadata_keys import EPOCH
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary.metadata_keys import EPOCH
 from espalier.api.meta import Tree
 from espalier.kube.bodies import decode_object
 from espalier.shoots.gardener_api.shoot_states import OWN_TYPE, from_gardener, to_gardener

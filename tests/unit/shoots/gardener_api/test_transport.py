@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, ServerFailure
-from espalier.kube.retry import Retry
-from espalier.kube.wire import Request, Response, Stream
+from espalier.kube.transports.retry import Retry
+from espalier.kube.transports.wire import Request, Response, Stream
 from espalier.shoots.gardener_api.transport import GROUP_VERSION, GardenTransport
 
 OURS: Tree = {

@@ -9,17 +9,19 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import NAMESPACE, SECRET
-from espalier.api.gardener import extension_backups, metadata_keys, names
-from espalier.api.gardener.backups import BackupBucket, BackupEntry
-from espalier.api.gardener.seed import Seed
+from espalier.api.gardener import names
+from espalier.api.gardener.extensions import extension_backups
+from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.seed import Seed
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
 from espalier.shoots.bucket_providers import BucketCapabilities
 from espalier.shoots.extension import results
-from espalier.shoots.gardenlet import buckets
+from espalier.shoots.gardenlet.backups import buckets
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import GardenletTools
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE

@@ -9,18 +9,18 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.garden.backups import BackupBucket
+from espalier.api.gardener.garden.shoot import CONTROL_PLANE_HEALTHY
 from espalier.api.gardener.ownership import Ownership, OwnershipError
-from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.writer import Precondition
-from espalier.shoots.gardenlet import care
-from espalier.shoots.gardenlet.care import Care
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.writer import Precondition
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.reports import care
+from espalier.shoots.gardenlet.reports.care import Care
 from espalier.shoots.gardenlet.scope import Scope
 from tests.support.gardens.gardenlet_scopes import STARTED, TECHNICAL_ID, an_object, scope, shoot
 

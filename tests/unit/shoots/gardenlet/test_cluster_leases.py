@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.extensions.cluster import Cluster
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.gardenlet import clusters
 

@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from espalier.api.conditions import timestamp
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Done, Fault, Wait
+from espalier.runtime.controllers.outcome import Done, Fault, Wait
 from espalier.shoots.extension import results
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus, read
 from espalier.shoots.flow.task import Failure, Overdue, Verdict
-from espalier.shoots.gardenlet import status
 from espalier.shoots.gardenlet.context import ShootContext
-from espalier.shoots.gardenlet.flows import RECONCILE
+from espalier.shoots.gardenlet.reconciling import status
+from espalier.shoots.gardenlet.reconciling.flows import RECONCILE
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import extensions
 from tests.support.gardens.gardenlet_scopes import NOW, TECHNICAL_ID, an_object, context, scope, shoot

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.status import read
 from espalier.shoots.gardenlet.comparison import holds, stamped
-from espalier.shoots.gardenlet.flows import DELETE, LEAVE, MIGRATE, RECONCILE, flow_of
+from espalier.shoots.gardenlet.reconciling.flows import DELETE, LEAVE, MIGRATE, RECONCILE, flow_of
 
 BEFORE_OWNERSHIP = {
     "Wait for ownership epoch",

@@ -12,27 +12,28 @@ import msgspec
 import pytest
 
 from espalier.api.core import DEPLOYMENT
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.operations import OperationType
-from espalier.api.gardener.shoot_state import ShootState
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.runtime.sources import Expiry
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.sources import Expiry
 from espalier.shoots.control_plane import accounts
 from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.flow.task import Action, Failure
-from espalier.shoots.gardenlet import rendering, steps
+from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparison import digest_of, stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
+from espalier.shoots.gardenlet.reconciling import steps
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import acts, backups, control_plane, extensions, secrets
 from espalier.shoots.secrets.names import PERSISTED

@@ -10,12 +10,9 @@ import msgspec
 import pytest
 
 from espalier.api.etcd.calls import BackupStatus
-from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import Seed, SeedProvider, SeedSpec
-from espalier.api.gardener.shoot import (
+from espalier.api.gardener.garden.seed import Seed, SeedProvider, SeedSpec
+from espalier.api.gardener.garden.shoot import (
     API_SERVER_AVAILABLE,
     CONTROL_PLANE_HEALTHY,
     EVERY_NODE_READY,
@@ -23,11 +20,14 @@ from espalier.api.gardener.shoot import (
     SYSTEM_COMPONENTS_HEALTHY,
     Shoot,
 )
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.vocabulary.conditions import merged
+from espalier.api.gardener.vocabulary.operations import Condition
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.gardenlet.context import ShootHealth
-from espalier.shoots.gardenlet.health import BackupHealth, ReachReport, conditions, ready_for_disaster
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
+from espalier.shoots.gardenlet.reports.health import BackupHealth, ReachReport, conditions, ready_for_disaster
 from espalier.shoots.gardenlet.scope import Scope
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

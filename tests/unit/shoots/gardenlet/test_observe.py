@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import NAMESPACE
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.project import Project
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.garden.project import Project
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import SHOOT_UID

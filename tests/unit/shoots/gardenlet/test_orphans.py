@@ -8,17 +8,17 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Fault, Outcome
-from espalier.shoots.gardenlet import orphans
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome
 from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.reconciling import orphans
 from tests.support.gardens.gardenlet_scopes import TECHNICAL_ID, an_object, shoot
 
 GONE = NotFound.of("apple is gone")

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 from espalier.api.gardener import names
-from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedStatus, SeedTaint
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedStatus, SeedTaint
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.operations import Condition
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.writer import Precondition
+from espalier.runtime.controllers.writer import Precondition
 from espalier.shoots.bucket_providers import BucketCapabilities
-from espalier.shoots.gardenlet.health import ReachReport
-from espalier.shoots.gardenlet.reach import (
+from espalier.shoots.gardenlet.reports.health import ReachReport
+from espalier.shoots.gardenlet.reports.reach import (
     Reach,
     StoreAddress,
     address_of,
@@ -31,8 +31,8 @@ from espalier.shoots.gardenlet.reach import (
     reports,
     trusted_location,
 )
-from espalier.shoots.gardenlet.seed_status import SeedObservation
-from espalier.shoots.gardenlet.seed_status import report as reported
+from espalier.shoots.gardenlet.reports.seed_status import SeedObservation
+from espalier.shoots.gardenlet.reports.seed_status import report as reported
 from tests.support.gardens.gardenlet_scopes import an_object, shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

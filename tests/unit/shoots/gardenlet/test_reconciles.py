@@ -9,21 +9,21 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
-from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import Ownership, parse
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from espalier.runtime.sources import Expiry
-from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet.controller import controller, reconciler
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.controllers.sources import Expiry
+from espalier.runtime.controllers.writer import Writer
+from espalier.shoots.gardenlet.reconciling.controller import controller, reconciler
 from espalier.shoots.gardenlet.scope import Scope
 from tests.support.gardens.gardenlet_scopes import scope
 from tests.support.servers.embedded_server import client_of, new_server

@@ -8,20 +8,20 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
-from espalier.api.gardener import extension_backups
-from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.extensions import extension_backups
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.seed import SHOOTS_REMOVED, Seed
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.controller import Controller
-from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet import remains
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.reports import remains
 from tests.support.gardens.gardenlet_scopes import an_object
 from tests.support.servers.embedded_server import client_of, new_server
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from espalier.api.conditions import timestamp
-from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.shoot import ShootStatus
+from espalier.api.gardener.garden.shoot import ShootStatus
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
-from espalier.shoots.gardenlet import status
-from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
+from espalier.shoots.gardenlet.reconciling import status
+from espalier.shoots.gardenlet.reconciling.flows import MIGRATE, RECONCILE
 from tests.support.gardens.gardenlet_scopes import NOW, scope, shoot
 
 DAY = timedelta(days=1)

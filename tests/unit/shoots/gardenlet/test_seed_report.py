@@ -8,15 +8,15 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.crd import crd_of
-from espalier.api.gardener.seed import GARDENLET_READY, SYSTEM_COMPONENTS_HEALTHY, Seed
+from espalier.api.definitions.crd import crd_of
+from espalier.api.gardener.garden.seed import GARDENLET_READY, SYSTEM_COMPONENTS_HEALTHY, Seed
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.controller import Controller
-from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet import seed_report
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.reports import seed_report
 from tests.support.servers.embedded_server import client_of, new_server
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from espalier.shoots.bucket_providers import PUBLIC_CLOUDS, UNDECLARED
-from espalier.shoots.gardenlet.servers import untrusted
+from espalier.shoots.gardenlet.backups.servers import untrusted
 
 AWS = PUBLIC_CLOUDS["aws"].domains
 BUCKET = "b-1"

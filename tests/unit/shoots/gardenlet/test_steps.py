@@ -8,23 +8,24 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.reasons import ControllerReason
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationType
+from espalier.api.gardener.vocabulary.reasons import ControllerReason
 from espalier.api.meta import Tree
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime import steps as running
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.outcome import Continue, Done, Fault, Wait
-from espalier.runtime.writer import Precondition
+from espalier.runtime.controllers import steps as running
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Wait
+from espalier.runtime.controllers.writer import Precondition
 from espalier.shoots.flow.status import FlowStatus
-from espalier.shoots.gardenlet import clusters, steps
+from espalier.shoots.gardenlet import clusters
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
+from espalier.shoots.gardenlet.reconciling import steps
 from espalier.shoots.gardenlet.scope import ExtensionResource, Scope
 from espalier.shoots.state.document import UnreadableShootState
 from espalier.shoots.state.store import EpochOver

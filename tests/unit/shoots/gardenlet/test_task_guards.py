@@ -13,37 +13,38 @@ import msgspec
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status
 from espalier.api.etcd.ownership import Writer as Side
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BucketProvider
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.credentials_binding import CredentialsBinding
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.garden.backups import BackupBucket, BackupBucketSpec, BackupEntry, BucketProvider
+from espalier.api.gardener.garden.credentials_binding import CredentialsBinding
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
-from espalier.api.gardener.worker import Worker
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.runtime.sources import Expiry
-from espalier.runtime.writer import NameTaken, Writer
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.sources import Expiry
+from espalier.runtime.controllers.writer import NameTaken, Writer
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.garden.roles import in_project
-from espalier.shoots.gardenlet import clusters, leases, rendering, steps
+from espalier.shoots.gardenlet import clusters, leases, rendering
 from espalier.shoots.gardenlet.comparison import stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
-from espalier.shoots.gardenlet.flows import LEAVE, MIGRATE
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
+from espalier.shoots.gardenlet.reconciling import steps
+from espalier.shoots.gardenlet.reconciling.flows import LEAVE, MIGRATE
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
 from espalier.shoots.state import digests

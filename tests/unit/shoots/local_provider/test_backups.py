@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.core import SECRET, Secret
-from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry
+from espalier.api.gardener.extensions.extension_backups import BackupBucket, BackupEntry
 from espalier.api.meta import ObjectMeta
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.bucket_providers import endpoint_fault, url_fault

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from espalier.api.cloud import CloudRequest, Refusal
-from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.vocabulary import metadata_keys as keys
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.cloud.service import Fault
 from tests.support.environments.simulated_loop import simulate

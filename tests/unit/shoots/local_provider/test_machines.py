@@ -21,7 +21,8 @@ from espalier.api.cloud import (
     VirtualMachine,
 )
 from espalier.api.core import SECRET
-from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.machines import (
     FINALIZER,
     GARDENERS_FINALIZER,
@@ -30,7 +31,6 @@ from espalier.api.gardener.machines import (
     MachineDeployment,
     MachineSet,
 )
-from espalier.api.gardener.worker import Worker
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.local_provider.cloud import SHOOT_TAG
 from espalier.shoots.local_provider.machine_objects import KINDS

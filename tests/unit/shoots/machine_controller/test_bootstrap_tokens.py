@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.core import SECRET, Secret
-from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
+from espalier.api.gardener.extensions.operating_system_config import BOOTSTRAP_TOKEN
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.runtime.clock import LoopClock
 from espalier.shoots.machine_controller.bootstrap_tokens import VALIDITY, BootstrapTokens
 

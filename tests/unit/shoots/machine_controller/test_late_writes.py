@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.machines import MachineDeployment, MachineSet
-from espalier.api.gardener.worker import Worker
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.machine_controller import setup
 from tests.support.environments.simulated_loop import simulate

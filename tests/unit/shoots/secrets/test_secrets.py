@@ -13,8 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api import yaml_trees
-from espalier.kube.pki import KeyPair
+from espalier.api.trees import yaml_trees
+from espalier.kube.connection.pki import KeyPair
 from espalier.shoots.secrets import derived, names, persisted
 from espalier.shoots.secrets.persisted import Data, InvalidSecret
 

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET
-from espalier.api.crd import crd_of
+from espalier.api.definitions.crd import crd_of
 from espalier.api.gardener import names
-from espalier.api.gardener.control_plane import ControlPlane
-from espalier.api.gardener.extension import Extension
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.network import Network
+from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.gardener.extensions.extension import Extension
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.shoots.state.kinds import declared

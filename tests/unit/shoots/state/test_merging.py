@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import ExtensionState
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Entry, digested_state
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE

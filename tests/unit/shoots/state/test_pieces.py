@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.shoot_state import StateReference
+from espalier.api.gardener.garden.shoot_state import StateReference
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests, pieces
 from espalier.shoots.state.limits import LARGEST_STATE, PIECE

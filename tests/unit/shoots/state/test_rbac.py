@@ -8,13 +8,13 @@ import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CORE_EVENT, ROLE_BINDING, SECRET
 from espalier.api.gardener import names
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import PersistedSecret, ShootState
 from espalier.api.resource import Resource
 from espalier.cli.install.garden_manifests import of_garden
 from espalier.kube.errors import Forbidden
 from espalier.kube.rbac import Right
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.shoots.state import rbac
 from tests.support.gardens.shoot_states import NAME, PROJECT, World, json_of, told
 from tests.support.servers.embedded_server import client_of

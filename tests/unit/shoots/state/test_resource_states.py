@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.extensions.infrastructure import Infrastructure
+from espalier.api.gardener.extensions.operating_system_config import OperatingSystemConfig
 from espalier.kube.objects import Object
 from espalier.shoots.state.kinds import kinds_of
 from espalier.shoots.state.resource_states import StateKey, state_of

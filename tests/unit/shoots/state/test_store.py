@@ -8,9 +8,9 @@ import pytest
 
 from espalier.api.core import SECRET
 from espalier.api.gardener import names
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.garden.shoot_state import PersistedSecret, ShootState
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object

@@ -9,14 +9,14 @@ import pytest
 
 from espalier.api.cloud import CloudRequest, Create, Credentials, Delete, Network, Record, SetRecord, VirtualMachine
 from espalier.api.core import LEASE, NODE
-from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
+from espalier.api.gardener.extensions.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.retry import Retry
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.cloud.kubelets import NODE_LEASES, Kubelets
 from espalier.simulator.cloud.service import Cloud

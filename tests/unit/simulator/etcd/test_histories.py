@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from espalier.etcd.backend import NEVER_COMPACTED, read_state
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.client import Client
+from espalier.etcd.database.backend import NEVER_COMPACTED, read_state
 from espalier.etcd.requests import FROM_KEY
 from espalier.etcd.results import Event, RangeResult
 from espalier.etcd.snapshot import HASH_SIZE

@@ -13,7 +13,7 @@ import pytest_asyncio
 from espalier.etcd.client import connect
 from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.errors import Unavailable
-from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.server import NotListening, ServerTls, serving

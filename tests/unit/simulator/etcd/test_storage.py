@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from espalier.etcd.client import Client
 from espalier.etcd.errors import NoSpace, Unavailable
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.etcd.core import Batch
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
+from espalier.simulator.etcd.state.core import Batch
 from espalier.simulator.etcd.storage import FILE_NAME, FORMAT, SqliteStorage, Unusable
 from tests.support.etcd.etcd_histories import EVERYTHING, Model, Step, histories, play, without_member
 

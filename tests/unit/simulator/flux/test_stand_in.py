@@ -17,7 +17,7 @@ from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.virtual import Simulation, run

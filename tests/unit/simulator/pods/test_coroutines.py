@@ -14,9 +14,9 @@ import pytest
 from espalier.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD, SERVICE, STATEFUL_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.simulator.pods.in_process import Container, InProcessProgram
-from espalier.simulator.pods.life import ContainerEnded
-from espalier.simulator.pods.pod_network import ConnectionRefused
+from espalier.simulator.pods.runtimes.in_process import Container, InProcessProgram
+from espalier.simulator.pods.runtimes.life import ContainerEnded
+from espalier.simulator.pods.runtimes.pod_network import ConnectionRefused
 from espalier.simulator.seeds import Seed
 from tests.support.gardens.seeds import SHOOT, is_ready, on_a_seed, pod_of, until
 

@@ -21,9 +21,9 @@ from espalier.apiserver.builtin import pod_rules
 from espalier.apiserver.schema import names
 from espalier.cli.local.images.upgrader_images import program
 from espalier.simulator.hosts import programs
-from espalier.simulator.pods.disks import TOOLS
-from espalier.simulator.pods.process import MESSAGE
-from espalier.simulator.pods.program import Program
+from espalier.simulator.pods.runtimes.disks import TOOLS
+from espalier.simulator.pods.runtimes.process import MESSAGE
+from espalier.simulator.pods.runtimes.program import Program
 from tests.support.environments.simulated_pods import Environment, phase, running_pods
 
 IMAGE, UPGRADER = "example.org/teller:1", "example.org/upgrader:v1.36.3"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from espalier.simulator.pods import process
-from espalier.simulator.pods.process import ROOTS, kill_leftover_processes
-from espalier.simulator.pods.program import ROOT
+from espalier.simulator.pods.runtimes import process
+from espalier.simulator.pods.runtimes.process import ROOTS, kill_leftover_processes
+from espalier.simulator.pods.runtimes.program import ROOT
 
 
 @contextmanager

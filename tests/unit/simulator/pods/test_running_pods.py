@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object
-from espalier.simulator.pods.program import Program, Programs
+from espalier.simulator.pods.runtimes.program import Program, Programs
 from tests.support.environments.simulated_pods import CLUSTER, PATIENCE, Environment, phase, processes, running_pods
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually

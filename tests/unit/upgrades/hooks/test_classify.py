@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
-from espalier.clusterapi.in_place_fields import is_within
+from espalier.clusterapi.changes.in_place_fields import is_within
 from espalier.clusters.design.provider import infrastructures
 from espalier.providers.registry import PROVIDERS
 from espalier.upgrades.hooks import classify, wire

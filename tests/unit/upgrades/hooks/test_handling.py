@@ -18,33 +18,33 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NAMESPACE, NODE, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrade_keys import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NODE_HAS
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NODE_HAS
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.local.environment.management import install_definitions
-from espalier.clusterapi.bootstrap_changes import Traits, traits
+from espalier.clusterapi.changes.bootstrap_changes import Traits, traits
 from espalier.clusters.design.provider import infrastructures
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan
 from espalier.kube.client import Client, PatchType
+from espalier.kube.connection.pki import Authority
 from espalier.kube.errors import NotFound
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.kube.pki import Authority
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.outcome import Done, Wait
-from espalier.runtime.owners import owner_reference
-from espalier.runtime.remote import RemoteClients
-from espalier.runtime.webhooks import Webhooks
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.outcome import Done, Wait
+from espalier.runtime.controllers.owners import owner_reference
+from espalier.runtime.controllers.writer import Writer
+from espalier.runtime.servers.webhooks import Webhooks
+from espalier.runtime.workload_clusters.remote import RemoteClients
 from espalier.upgrades import expected, reconciling
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks

@@ -13,9 +13,9 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.runtime.outcome import Done
-from espalier.runtime.writer import Precondition
+from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
+from espalier.runtime.controllers.outcome import Done
+from espalier.runtime.controllers.writer import Precondition
 from espalier.upgrades.hooks.controller import NodeUpgradeCleanup
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.queries import Owner, Queries, Unanswerable

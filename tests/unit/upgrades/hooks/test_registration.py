@@ -10,15 +10,15 @@ import pytest
 
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import NAMESPACE
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.pki import KeyPair
-from espalier.runtime.certificates import Lifetime, ServingCertificate
+from espalier.kube.connection.pki import KeyPair
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.runtime.servers.certificates import Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
 from espalier.upgrades.hooks.registration import Extension
 from tests.support.environments.simulated_loop import simulate

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.cli.clusters.airgap.registries import Blob, Manifest, RegistryError, Traversal, listed
+from espalier.cli.kit.connecting.home import naming
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import naming
 
 NAME = "org.opencontainers.image.ref.name"
 _PIECE = 1024**2

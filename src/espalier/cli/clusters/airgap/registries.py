@@ -23,9 +23,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from espalier.api import json_trees
-from espalier.api.listing import counted
-from espalier.api.printable import quoted
+from espalier.api.text.listing import counted
+from espalier.api.text.printable import quoted
+from espalier.api.trees import json_trees
 
 A = TypeVar("A")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from espalier.api.eksa.components import Image
-from espalier.api.eksa.network import RegistryMirrorConfiguration
+from espalier.api.eksa.parts.network import RegistryMirrorConfiguration
+from espalier.api.eksa.releases.components import Image
 from espalier.clusters.design import registry_mirror
 from espalier.releases import Release, images
 from espalier.releases.contents import image_at, reference

@@ -14,11 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from espalier.api.listing import counted, first
 from espalier.api.meta import Tree
+from espalier.api.text.listing import counted, first
 from espalier.cli.clusters.support import fields, masks, values
 from espalier.cli.clusters.support.reading import Findings, Log
-from espalier.cli.kit.home import naming
+from espalier.cli.kit.connecting.home import naming
 
 LEFT_OUT = "(left out: it may quote Secrets, whose values could not be read)"
 

@@ -7,16 +7,17 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from espalier.api.listing import counted
-from espalier.api.quantities import amount
 from espalier.api.resource import Key
+from espalier.api.text.listing import counted
+from espalier.api.text.quantities import amount
 from espalier.cli.clusters.support import archive
 from espalier.cli.clusters.support.reading import LOG_LINES, Findings, Log, Reader
-from espalier.cli.kit import connection, distribution, flags
+from espalier.cli.kit import distribution, flags
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.home import Home
-from espalier.cli.kit.progress import Progress
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.cli.kit.printing.progress import Progress
+from espalier.kube.connection.kubeconfig import Kubeconfig
 
 LEAST_SIZE, DEFAULT_SIZE = 64 * 1024, "100Mi"
 FLAG = "--without-secret-values"

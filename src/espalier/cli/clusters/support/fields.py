@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from espalier.api import core
-from espalier.api.eksa.group import GROUP
+from espalier.api.eksa.vocabulary.group import GROUP
 from espalier.api.meta import Tree
 from espalier.cli.clusters.support import values
 

@@ -10,16 +10,17 @@ from typing import Any
 
 from msgspec import MsgspecError
 
-from espalier.api import core, json_trees
+from espalier.api import core
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.releases.release import EKSARelease
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.api.trees import json_trees
 from espalier.cli.clusters.support import fields, masks, values
 from espalier.cli.kit.failures import Failure
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -28,7 +29,7 @@ from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import KubeError, NotFound, Unreachable, error_of
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request
+from espalier.kube.transports.wire import Request
 
 LOG_LINES, LOG_BYTES = 20_000, 32 * 1024**2
 """Last lines of the log of a container, and how many bytes of them at most: an answer is in memory."""

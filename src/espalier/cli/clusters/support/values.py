@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 import msgspec
 
-from espalier.api import json_trees, yaml_trees
+from espalier.api.trees import json_trees, yaml_trees
 
 LEAST, LONGEST = 6, 4096
 """Characters of a value that is looked for: shorter ones occur everywhere."""

@@ -12,9 +12,9 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificate
 
+from espalier.cli.kit.connecting.home import Home, naming
 from espalier.cli.kit.failures import Broken
-from espalier.cli.kit.home import Home, naming
-from espalier.kube.pki import Authority
+from espalier.kube.connection.pki import Authority
 
 CERTIFICATE, KEY = "ca.crt", "ca.key"
 

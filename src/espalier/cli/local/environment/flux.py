@@ -9,7 +9,7 @@ from pathlib import Path
 
 from espalier.api.flux import GitRepositorySpec
 from espalier.cli.kit import distribution
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.simulator.flux.sources import Fetched, FetchFailed
 
 ACCOUNT = User("system:serviceaccount:flux-system:kustomize-controller", ("system:masters",))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.storage.sqlite import Unusable
 from espalier.cli.local.environment import flux
@@ -23,11 +23,11 @@ from espalier.runtime.clock import Clock
 from espalier.simulator.controller import Timing, hosted
 from espalier.simulator.flux.sources import Fetch
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.pods.coroutine_runtime import CoroutineRuntime
-from espalier.simulator.pods.runtime import Runtime
-from espalier.simulator.self_managed import reopen
-from espalier.simulator.stores import Stores
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.pods.runtimes.coroutine_runtime import CoroutineRuntime
+from espalier.simulator.pods.runtimes.runtime import Runtime
+from espalier.simulator.workload_clusters.self_managed import reopen
+from espalier.simulator.workload_clusters.stores import Stores
+from espalier.simulator.workload_clusters.workloads import Workloads
 
 _log = structlog.get_logger("espalier.environment")
 

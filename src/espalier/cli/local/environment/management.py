@@ -10,12 +10,17 @@ from collections.abc import Sequence
 import structlog
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ConfigMap, Namespace
-from espalier.api.crd import crd_of
-from espalier.api.eksa import network
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
-from espalier.api.eksa.control_plane import ControlPlaneConfiguration
-from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.group import INFRASTRUCTURE_ANNOTATION, MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.parts import network
+from espalier.api.eksa.parts.control_plane import ControlPlaneConfiguration
+from espalier.api.eksa.parts.fields import Ref
+from espalier.api.eksa.vocabulary.group import (
+    INFRASTRUCTURE_ANNOTATION,
+    MANAGEMENT_CLUSTER,
+    PAUSED_ANNOTATION,
+    SYSTEM_NAMESPACE,
+)
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 from espalier.kube.client import Client, PatchType

@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 
 from espalier.api.core import POD
-from espalier.api.eksa.group import MANAGER as LEASE
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import MANAGER as LEASE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.access.webhooks import CallFailed, CallWebhook, WebhookCall
@@ -23,23 +23,23 @@ from espalier.cli.programs import components
 from espalier.cli.programs.installation import InstallReleases
 from espalier.clusters.design.provider import infrastructures
 from espalier.kube.client import Client
-from espalier.kube.wire import User
+from espalier.kube.transports.wire import User
 from espalier.providers.simulated import SIMULATED
 from espalier.releases import Releases
 from espalier.runtime.component import Component, assemble
-from espalier.runtime.election import Election
-from espalier.runtime.fencing import Fence
+from espalier.runtime.leadership.election import Election
+from espalier.runtime.leadership.fencing import Fence
 from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.simulator import setup as simulator
 from espalier.simulator.connections import Reached, ReachingTransport
 from espalier.simulator.controller import Timing
 from espalier.simulator.flux import setup as stand_in
 from espalier.simulator.flux.sources import Fetch
-from espalier.simulator.pods.coroutine_runtime import CoroutineRuntime
-from espalier.simulator.pods.in_process import Container, InProcessProgram
-from espalier.simulator.pods.pod_network import endpoint_of
-from espalier.simulator.workloads import Workloads
+from espalier.simulator.pods.runtimes.coroutine_runtime import CoroutineRuntime
+from espalier.simulator.pods.runtimes.in_process import Container, InProcessProgram
+from espalier.simulator.pods.runtimes.pod_network import endpoint_of
+from espalier.simulator.workload_clusters.workloads import Workloads
 
 MANAGER, CLUSTER_API = "eks-anywhere-cluster-controller", "cluster-api-controller"
 """The last words of the images, as the Bundles name them; a registry mirror changes what stands before."""

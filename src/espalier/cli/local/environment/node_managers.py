@@ -17,17 +17,17 @@ import structlog
 from espalier.api.core import SECRET
 from espalier.api.identity import ClusterIdentity
 from espalier.cli.clusters import lifecycle
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.local.environment import renewed_access
 from espalier.clusterapi import kubeconfig as kubeconfigs
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import KubeError
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.realnodes.nspawn.owners import fingerprint_of
 from espalier.runtime.clock import Clock
 from espalier.runtime.component import Component, assemble
 from espalier.runtime.manager import Manager
-from espalier.runtime.remote import over_http
+from espalier.runtime.workload_clusters.remote import over_http
 
 _PAUSE = 0.2
 """Seconds between two looks at the folder."""

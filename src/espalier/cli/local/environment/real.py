@@ -17,14 +17,14 @@ from pathlib import Path
 import msgspec
 
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.crd import crd_of
-from espalier.api.eksa.group import BOOTSTRAP
+from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
+from espalier.api.eksa.vocabulary.group import BOOTSTRAP
 from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
 from espalier.cli.clusters import chosen_release
 from espalier.cli.install import manifests
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import programs
 from espalier.cli.local.environment.management import (
     MANAGEMENT_CLUSTER_NAME,
@@ -36,12 +36,12 @@ from espalier.cli.local.environment.node_managers import NodeManagers, ended, ot
 from espalier.cli.local.environment.self_managed import SelfManagedEnvironment
 from espalier.cli.local.images import management_archives
 from espalier.cli.local.images.upgrader_archives import built_images
-from espalier.cli.management.components import Components
+from espalier.cli.management.components.components import Components
 from espalier.cli.programs import components
 from espalier.cli.programs.manager_task import ManagerTask
 from espalier.kube.client import Client
+from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import NotFound, ServerFailure
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS
 from espalier.providers.registry import LOCAL, PROVIDERS
 from espalier.realnodes.management import deployments
@@ -49,17 +49,17 @@ from espalier.realnodes.management.cluster_api import MANAGERS, documents_of, ru
 from espalier.realnodes.management.control_plane import HOST, control_plane
 from espalier.realnodes.management.processes import ProgramFailed, supervised
 from espalier.realnodes.nspawn import setup as nodes
-from espalier.realnodes.nspawn.addresses import AddressRange, BadRange, clash
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.host import NodeHost
-from espalier.realnodes.nspawn.network import Bridge, RangeInUse, occupied
-from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.system.addresses import AddressRange, BadRange, clash
+from espalier.realnodes.nspawn.system.network import Bridge, RangeInUse, occupied
+from espalier.realnodes.nspawn.system.state import State
 from espalier.releases import Releases
 from espalier.runtime.clock import Clock, SystemClock
 from espalier.runtime.component import Component, assemble, kinds
 from espalier.runtime.manager import Manager
-from espalier.runtime.remote import over_http
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
+from espalier.runtime.workload_clusters.remote import over_http
 
 TOOLS = {
     "systemd-nspawn": "systemd-container",

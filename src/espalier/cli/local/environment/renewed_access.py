@@ -12,8 +12,8 @@ from datetime import datetime
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import KeyPair
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import KeyPair
 
 _LARGEST = 64 << 10
 """Bytes of a kubeconfig; one of a cluster has about 6 KiB."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from espalier.cli.kit.home import Home
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.programs.manager_task import ManagerTask
 
 _PAUSE = 0.2

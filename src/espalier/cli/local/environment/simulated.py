@@ -15,8 +15,8 @@ from espalier.apiserver.http import AddressTaken, HttpShell
 from espalier.apiserver.server import DEFAULT_VERSION, Server
 from espalier.apiserver.storage.sqlite import NoSpace, SqliteStore, Unusable
 from espalier.cli.install import manifests
+from espalier.cli.kit.connecting.home import Home, naming
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.home import Home, naming
 from espalier.cli.local.environment import authority as authorities
 from espalier.cli.local.environment import flux
 from espalier.cli.local.environment.hosts import Hosts
@@ -32,20 +32,20 @@ from espalier.cli.local.images.upgrader_images import UpgraderImages
 from espalier.cli.programs import components
 from espalier.cli.programs.manager_task import ManagerTask
 from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
+from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.providers.kinds import SIMULATED_KINDS
 from espalier.providers.simulated import SIMULATED
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble, kinds
 from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.servers.webhooks import Webhooks
 from espalier.simulator.controller import Timing
 from espalier.simulator.flux import setup as stand_in
-from espalier.simulator.pods.process_runtime import ProcessRuntime
-from espalier.simulator.stores import FolderStores
+from espalier.simulator.pods.runtimes.process_runtime import ProcessRuntime
+from espalier.simulator.workload_clusters.stores import FolderStores
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from espalier.api.eksa.group import BOOTSTRAP, SYSTEM_NAMESPACE
-from espalier.cli.kit.home import Home
+from espalier.api.eksa.vocabulary.group import BOOTSTRAP, SYSTEM_NAMESPACE
+from espalier.cli.kit.connecting.home import Home
 from espalier.cli.local.environment.self_managed import SelfManagedEnvironment
 from espalier.cli.local.environment.simulated import machines_of, management_side
 from espalier.releases import Releases

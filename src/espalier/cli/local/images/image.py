@@ -12,18 +12,18 @@ from typing import TypeVar
 import aiohttp
 import click
 
-from espalier.api.printable import quoted
-from espalier.api.versions import numbers_of
+from espalier.api.text.printable import quoted
+from espalier.api.text.versions import numbers_of
 from espalier.assets import base, recipes
 from espalier.assets.archive import Image, Layer, write_archive
 from espalier.assets.processes import BuildFailed
 from espalier.assets.runtime import Debian
 from espalier.cli.kit import distribution, flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connecting.registry_credentials import CredentialsFailed, credentials_for
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.kit.output import say
-from espalier.cli.kit.progress import Progress
-from espalier.cli.kit.registry_credentials import CredentialsFailed, credentials_for
+from espalier.cli.kit.printing.output import say
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.local.images import program_images
 from espalier.cli.local.images.architectures import ARCHITECTURES
 from espalier.cli.local.images.push.archive import BadArchive, opened

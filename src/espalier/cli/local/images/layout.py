@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from espalier.api.json_trees import decode
+from espalier.api.trees.json_trees import decode
 from espalier.assets.archive import SEARCH_PATH, Layer
 
 Descriptor = Mapping[str, Any]

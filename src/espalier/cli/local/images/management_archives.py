@@ -20,13 +20,13 @@ from espalier.assets.cache import assets_folder, cache_folder, is_finished
 from espalier.assets.processes import BuildFailed
 from espalier.assets.recipes import CLUSTER_API
 from espalier.cli.kit import distribution
-from espalier.cli.kit.output import say
+from espalier.cli.kit.printing.output import say
 from espalier.cli.local.images import program_images
 from espalier.cli.local.images.architectures import own
 from espalier.cli.local.images.registry_blobs import unpack_blobs
 from espalier.realnodes.management.cluster_api import MANAGERS
 from espalier.realnodes.management.deployments import PROGRAM, USER
-from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, ImageBuild
+from espalier.realnodes.nspawn.system.registry import BLOBS, DIGEST, ImageBuild
 
 ENTRY = "espalier.cli.local.images.management_archives"
 """The module that runs `main`: stored by local environments, so its name stays."""

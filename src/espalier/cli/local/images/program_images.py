@@ -12,10 +12,11 @@ from espalier.assets.archive import Layer
 from espalier.assets.interpreter import Interpreter
 from espalier.cli.install.deployment import USER
 from espalier.cli.kit import distribution
-from espalier.cli.local.images import base, statements
+from espalier.cli.local.images import statements
 from espalier.cli.local.images.architectures import ARCHITECTURES, own
+from espalier.cli.local.images.bases import base
+from espalier.cli.local.images.bases.shared_libraries import closure
 from espalier.cli.local.images.layout import INDEX, Descriptor, Layout, PackedLayer
-from espalier.cli.local.images.shared_libraries import closure
 from espalier.cli.local.images.wheels import Library, download, unpack
 
 START = "usr/local/bin/espalier"
@@ -43,7 +44,7 @@ MANAGER = Program(
         "espalier.cli.main",
         "espalier.cli.programs.manager",
         "espalier.cli.install.commands",
-        "espalier.cli.clusters.plan",
+        "espalier.cli.clusters.plans.plan",
         "jsonpatch",
     ),
 )

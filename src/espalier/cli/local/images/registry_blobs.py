@@ -6,7 +6,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from espalier.realnodes.nspawn.registry import BLOBS
+from espalier.realnodes.nspawn.system.registry import BLOBS
 
 
 def unpack_blobs(archive: Path, folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from espalier.cli.kit import distribution
-from espalier.cli.local.images.base_packages import Lock, Package
+from espalier.cli.local.images.bases.base_packages import Lock, Package
 from espalier.cli.local.images.layout import dump
 from espalier.cli.local.images.wheels import Library
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from espalier.assets.base import Base, MissingAssets, find_base
 from espalier.assets.processes import BuildFailed
-from espalier.cli.kit.output import say
+from espalier.cli.kit.printing.output import say
 from espalier.cli.local.images import image
 from espalier.cli.local.images.registry_blobs import unpack_blobs
 from espalier.cli.local.images.upgrader_images import versions_by_image
 from espalier.realnodes.nspawn.bases import plain_version
-from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, ImageBuild
+from espalier.realnodes.nspawn.system.registry import BLOBS, DIGEST, ImageBuild
 from espalier.releases import Releases
 from espalier.upgrader import image as upgrader
 

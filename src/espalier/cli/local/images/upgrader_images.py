@@ -14,7 +14,7 @@ from pathlib import Path
 from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES, ROWS, minor_of
 from espalier.releases import Releases
 from espalier.simulator.hosts.folder import components
-from espalier.simulator.pods.program import Program
+from espalier.simulator.pods.runtimes.program import Program
 from espalier.upgrader import contents, image
 from espalier.upgrader.contents import Contents, ImageFile
 

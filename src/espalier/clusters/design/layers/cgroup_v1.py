@@ -11,7 +11,7 @@ import json
 import semver
 
 from espalier.api.capi.kubeadm import KubeadmConfigSpec, NodeRegistration
-from espalier.api.eksa import kubelet
+from espalier.api.eksa.parts import kubelet
 from espalier.clusterapi.kubernetes_versions import minor
 from espalier.clusters.design.layers.layer import Layer
 from espalier.clusters.design.layers.pieces import changed, each_machine, each_node

@@ -8,8 +8,8 @@ from __future__ import annotations
 import semver
 
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.api.eksa.health_checks import MachineHealthCheck
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.health_checks import MachineHealthCheck
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.design.layers.layer import Layer
 from espalier.clusters.design.layers.pieces import changed
 

@@ -9,7 +9,7 @@ import msgspec
 import semver
 
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.api.versions import parsed
+from espalier.api.text.versions import parsed
 from espalier.clusters.design.rendered import Rendered
 
 Function: TypeAlias = Callable[[Rendered], Rendered]

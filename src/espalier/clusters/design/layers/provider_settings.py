@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import Arg, ClusterConfiguration, File, KubeadmConfigSpec, NodeRegistration
 from espalier.api.capi.machine import TemplateMeta
-from espalier.api.eksa import kubelet
 from espalier.api.eksa.cluster import ClusterSpec
+from espalier.api.eksa.parts import kubelet
 from espalier.clusters.design import audit_policy
 from espalier.clusters.design.layers.layer import Layer
 from espalier.clusters.design.layers.pieces import (

@@ -12,7 +12,7 @@ from espalier.api.capi.kubeadm import (
     KubeadmControlPlaneSpec,
 )
 from espalier.api.capi.machine import RollingUpdate, RolloutStrategy
-from espalier.api.eksa.network import Ranges
+from espalier.api.eksa.parts.network import Ranges
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource

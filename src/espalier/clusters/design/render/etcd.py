@@ -15,9 +15,9 @@ from espalier.api.kinds import KubeObject
 from espalier.clusterapi import external_etcd
 from espalier.clusters.design import registry_mirror
 from espalier.clusters.design.provider import RenderInput
-from espalier.clusters.design.render import node_setup
 from espalier.clusters.design.render.cluster import meta
 from espalier.clusters.design.render.kubeadm import CIPHER_SUITES
+from espalier.clusters.design.render.nodes import node_setup
 from espalier.clusters.design.rendered import RenderedEtcd
 
 

@@ -10,10 +10,10 @@ from espalier.api.capi.machine import (
     RemediationTrigger,
     UnhealthyNodeCondition,
 )
-from espalier.api.durations import seconds
-from espalier.api.eksa import health_checks
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts import health_checks
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
+from espalier.api.text.durations import seconds
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import RenderInput

@@ -24,19 +24,19 @@ from espalier.api.capi.kubeadm import (
     Patches,
 )
 from espalier.api.core import Taint
-from espalier.api.eksa.kubelet import PATCH, PATCHES_FOLDER
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.kubelet import PATCH, PATCHES_FOLDER
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi import external_etcd
 from espalier.clusterapi.kubernetes_versions import minor
 from espalier.clusters.design.audit_policy import AUDIT_POLICY
 from espalier.clusters.design.provider import RenderInput
-from espalier.clusters.design.render import (
+from espalier.clusters.design.render.api_server import (
     admission_exclusions,
     authentication,
     authenticator,
     etcd_encryption,
-    node_setup,
 )
+from espalier.clusters.design.render.nodes import node_setup
 from espalier.clusters.design.rendered import Settings
 
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusterapi import templates
+from espalier.clusterapi.infrastructures import templates
 from espalier.clusters.design import registry_mirror
 from espalier.clusters.design.provider import Name, RenderInput
 from espalier.clusters.design.render import cluster, cni, etcd, health_checks, workers

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees, yaml_text
 from espalier.api.capi.addons import (
     RECONCILE,
     SECRET_TYPE,
@@ -28,6 +27,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.trees import json_trees, yaml_text
 from espalier.clusters.design.provider import Extras, Name, RenderInput
 from espalier.clusters.design.render.cluster import meta
 from espalier.clusters.design.rendered import Manifest

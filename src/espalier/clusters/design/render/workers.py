@@ -19,8 +19,8 @@ from espalier.api.capi.machine import (
     RolloutStrategy,
     TemplateMeta,
 )
-from espalier.api.eksa import metadata_keys
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource

@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import sentences
-from espalier.api.eksa.network import KindnetdConfig
-from espalier.api.violations import Violation
+from espalier.api.eksa.parts.network import KindnetdConfig
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.text.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, after, before, minor
 from espalier.clusters.design import names
 from espalier.clusters.design.render_input import cni_of, group_name
 from espalier.clusters.observe import git_ops
-from espalier.clusters.observe.downgrade import AllowedDowngrades, of_group
-from espalier.clusters.observe.observed_versions import Machines, Running
+from espalier.clusters.observe.machines.downgrade import AllowedDowngrades, of_group
+from espalier.clusters.observe.machines.observed_versions import Machines, Running
 from espalier.clusters.observe.rules import connections, messages
 
 _DELETE = "it can't be changed in an existing cluster; create another cluster"

@@ -9,10 +9,10 @@ from cryptography import x509
 from msgspec.structs import replace
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import sentences
-from espalier.api.eksa.network import PROXY_ADDRESS, ProxyConfiguration, RegistryMirrorConfiguration
-from espalier.api.eksa.release import Bundles
-from espalier.api.violations import Violation, shown
+from espalier.api.eksa.parts.network import PROXY_ADDRESS, ProxyConfiguration, RegistryMirrorConfiguration
+from espalier.api.eksa.releases.release import Bundles
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.text.violations import Violation, shown
 from espalier.clusters.design.registry_mirror import DEFAULT_REGISTRY
 from espalier.clusters.observe.rules import messages
 from espalier.releases.contents import images

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from espalier.api.core import Taint
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import forms, sentences
-from espalier.api.eksa.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
-from espalier.api.eksa.fields import (
+from espalier.api.eksa.parts import forms
+from espalier.api.eksa.parts.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
+from espalier.api.eksa.parts.fields import (
     KUBELET_LABEL,
     KUBELET_LABELS,
     KUBERNETES_LABEL,
@@ -19,15 +19,18 @@ from espalier.api.eksa.fields import (
     LABEL_VALUE,
     LABEL_VALUES,
 )
-from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.api.violations import Violation
+from espalier.api.eksa.parts.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
+from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.text.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import Provider, Providers
 from espalier.clusters.design.render_input import group_name
-from espalier.clusters.observe.rules import api_server, connections, identity, kubelet, networks, numbers, unsupported
+from espalier.clusters.observe.rules import connections, networks, numbers, unsupported
+from espalier.clusters.observe.rules.control_planes import api_server, identity
+from espalier.clusters.observe.rules.machines import kubelet
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) can't be created or changed "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import sentences
-from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
-from espalier.api.eksa.fields import Ref
-from espalier.api.violations import Violation
+from espalier.api.eksa.parts.cluster_rules import GIT_OPS_KINDS
+from espalier.api.eksa.parts.fields import Ref
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.text.violations import Violation
 from espalier.clusters.observe.git_ops import FIELD, Other
 from espalier.clusters.observe.rules import messages
 

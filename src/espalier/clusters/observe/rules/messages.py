@@ -1,20 +1,25 @@
 """Messages of refusals and warnings: each states the reason and the remedy.
 
 `Violation` adds the field, the value found and the allowed values. Messages of rules that need only the object itself
-are in `api/eksa/sentences.py`, because the CRDs use them too.
+are in `api/eksa/vocabulary/sentences.py`, because the CRDs use them too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from espalier.api import schema
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.eksa.metadata_keys import GATE_ANNOTATION
-from espalier.api.eksa.release import BundlesRef
-from espalier.api.listing import first
-from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
+from espalier.api.eksa.releases.release import BundlesRef
+from espalier.api.eksa.vocabulary.group import (
+    CLUSTER_NAME_LABEL,
+    CLUSTER_NAMESPACE_LABEL,
+    PAUSED_ANNOTATION,
+    SYSTEM_NAMESPACE,
+)
+from espalier.api.eksa.vocabulary.metadata_keys import GATE_ANNOTATION
+from espalier.api.manifests import schema
 from espalier.api.resource import Key
+from espalier.api.text.listing import first
+from espalier.api.text.printable import LONGEST_OBJECT_NAME, quoted
 from espalier.clusters.design import names
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.releases import release_name

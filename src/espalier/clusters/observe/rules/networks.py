@@ -6,10 +6,10 @@ import ipaddress
 from collections.abc import Generator, Iterator, Sequence
 from typing import TypeAlias
 
-from espalier.api.eksa import sentences
-from espalier.api.eksa.network import FAMILIES as _FAMILY
-from espalier.api.eksa.network import LONGEST_SERVICE_PREFIX, CiliumConfig, ClusterNetwork
-from espalier.api.violations import Violation
+from espalier.api.eksa.parts.network import FAMILIES as _FAMILY
+from espalier.api.eksa.parts.network import LONGEST_SERVICE_PREFIX, CiliumConfig, ClusterNetwork
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.text.violations import Violation
 
 Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
-from espalier.api.durations import seconds
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import LARGEST_GROUP, MOST_CONTROL_PLANES
-from espalier.api.eksa.health_checks import COUNTABLE_DURATION, PERCENTAGE, SHORTEST_STARTUP, MachineHealthCheck
+from espalier.api.eksa.parts.fields import LARGEST_GROUP, MOST_CONTROL_PLANES
+from espalier.api.eksa.parts.health_checks import COUNTABLE_DURATION, PERCENTAGE, SHORTEST_STARTUP, MachineHealthCheck
+from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import LARGEST_INT32
-from espalier.api.violations import Violation, shown
+from espalier.api.text.durations import seconds
+from espalier.api.text.violations import Violation, shown
 
 
 def sizes(spec: eksa.ClusterSpec) -> Iterator[Violation]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import semver
 
-from espalier.api import versions
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import sentences
-from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
-from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.release import Bundles
-from espalier.api.violations import Violation
+from espalier.api.eksa.releases.release import Bundles
+from espalier.api.eksa.vocabulary import sentences
+from espalier.api.eksa.vocabulary.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
+from espalier.api.eksa.vocabulary.reasons import Reason
+from espalier.api.text import versions
+from espalier.api.text.violations import Violation
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.design.render_input import kubernetes_versions
 from espalier.clusters.observe.rules import messages

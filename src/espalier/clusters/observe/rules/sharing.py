@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.resource import Key
-from espalier.api.violations import Violation
+from espalier.api.text.violations import Violation
 from espalier.clusters.observe.references import references
 from espalier.clusters.observe.rules import messages
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.violations import Violation
+from espalier.api.text.violations import Violation
 from espalier.clusters.design.provider import Provider, Providers
-from espalier.clusters.observe.rules import changes, encryption
+from espalier.clusters.observe.rules import changes
+from espalier.clusters.observe.rules.control_planes import encryption
 
 _REMOVE = "this release does not support the field; remove it"
 

@@ -9,13 +9,13 @@ from datetime import datetime
 
 import msgspec
 
-from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.api.eksa.host_os import UserConfiguration
 from espalier.api.eksa.identity_providers import OIDCConfig
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.parts.host_os import UserConfiguration
+from espalier.api.eksa.releases.release import Bundles
+from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.clusters.design import names
-from espalier.clusters.design.drift_policy import Policy, policy
+from espalier.clusters.design.drift.drift_policy import Policy, policy
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.observe.rules import messages
 from espalier.kube.objects import Object

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import msgspec
 
 from espalier.api.eksa.checked import Checked
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
 from espalier.clusters.report.checks.questions import Query
 

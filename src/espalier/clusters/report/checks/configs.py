@@ -12,16 +12,16 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.checked import Checked
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import addresses
-from espalier.clusters.design.machine_groups import kubernetes_versions
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.design.cluster_objects.machine_groups import kubernetes_versions
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.report.checks.conclusions import A, CheckPlan, Q
 from espalier.clusters.report.checks.controller import GENERATION, Api, Check, Checks, is_new
 from espalier.clusters.report.checks.problems import claim, problems_of
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 from espalier.runtime.component import Host
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Wait
 
 SEVERAL_DATACENTERS = "SeveralDatacenters"
 

@@ -17,13 +17,13 @@ from espalier.api import conditions
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.checked import Checked
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import credentials as permissions
+from espalier.clusters.design.secrets import credentials as permissions
 from espalier.clusters.observe import references
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.observe.scope import read
 from espalier.clusters.report.checks.conclusions import (
     INVALID,
@@ -41,11 +41,11 @@ from espalier.clusters.report.checks.error_backoff import ErrorBackoff
 from espalier.clusters.report.checks.questions import Credentials, LookUp, LookUpError
 from espalier.kube.objects import Object
 from espalier.runtime.component import Host
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.predicates import any_of, change_of
-from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.predicates import any_of, change_of
+from espalier.runtime.controllers.reconciler import Event, Reconciled, Reconciler, Report
+from espalier.runtime.controllers.writer import Writer
 
 AGAIN = 600.0
 """Seconds between two checks of a valid config, ±10 % at random."""

@@ -10,13 +10,13 @@ import msgspec
 from espalier.api import conditions
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.checked import Checked, CheckedDatacenter, CheckedMachines
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Resource
-from espalier.clusters.design.machine_groups import kubernetes_versions
+from espalier.clusters.design.cluster_objects.machine_groups import kubernetes_versions
 from espalier.clusters.design.provider import not_checked
-from espalier.clusters.observe.rules.endpoint import FIELD
+from espalier.clusters.observe.rules.control_planes.endpoint import FIELD
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 
 def address_taken(field: str, value: str, holder: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from espalier.api.listing import first
+from espalier.api.text.listing import first
 from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Question
 from espalier.providers.cloudstack.kinds import (

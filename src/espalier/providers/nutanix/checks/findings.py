@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from espalier.api.listing import first
-from espalier.clusters.design.machine_groups import names_version
+from espalier.api.text.listing import first
+from espalier.clusters.design.cluster_objects.machine_groups import names_version
 from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import Gpu, Identifier, NutanixDatacenterConfigSpec, NutanixMachineConfigSpec

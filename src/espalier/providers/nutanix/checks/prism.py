@@ -20,7 +20,7 @@ import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.clusters.report.checks.hosts import Address, Resolve, brief, resolved
 from espalier.clusters.report.checks.limits import CONNECT, LARGEST, LONGEST, Received
 from espalier.clusters.report.checks.questions import (

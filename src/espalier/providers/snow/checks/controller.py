@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation, Request
 from espalier.clusters.report.checks.configs import Configs, NewEndpoint, Use, versions_of

@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.clusters.design import addresses
 from espalier.clusters.report.checks.hosts import Resolve, brief, resolved
 from espalier.clusters.report.checks.limits import CONNECT, LONGEST, Received
@@ -28,7 +28,7 @@ from espalier.clusters.report.checks.questions import (
     Credentials,
     LookUpError,
 )
-from espalier.kube.wire import in_url
+from espalier.kube.transports.wire import in_url
 from espalier.providers.snow import references
 from espalier.providers.snow.checks import signed
 from espalier.providers.snow.checks.questions import Answers, Query

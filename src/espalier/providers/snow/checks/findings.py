@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from espalier.api.listing import first
+from espalier.api.text.listing import first
 from espalier.clusters.report.checks.hosts import brief
 from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.snow.checks.questions import Answers

@@ -17,17 +17,17 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL, up_to_date_replicas
 from espalier.clusterapi.kubernetes_versions import minor_of
-from espalier.clusters.design.machine_groups import machine_groups
+from espalier.clusters.design.cluster_objects.machine_groups import machine_groups
 from espalier.clusters.observe import references
 from espalier.clusters.observe.adoptions import Adoptions
-from espalier.clusters.observe.own_fields import with_our_fields
-from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.cached.own_fields import with_our_fields
+from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.report.checks.conclusions import INVALID
 from espalier.clusters.report.checks.controller import GENERATION, age, readable, report, unreadable
 from espalier.kube.errors import KubeError
@@ -45,11 +45,11 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfigStatus,
 )
 from espalier.runtime.component import Host
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
-from espalier.runtime.predicates import change_of
-from espalier.runtime.reconciler import Report, write_report
-from espalier.runtime.writer import Writer
+from espalier.runtime.controllers.controller import Controller
+from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.controllers.predicates import change_of
+from espalier.runtime.controllers.reconciler import Report, write_report
+from espalier.runtime.controllers.writer import Writer
 
 RIGHTS = tuple(Right((kind.resource,), FOLLOW) for kind in (Hardware, BMCMachine, TinkerbellMachine))
 """Kinds to read in the system's namespace, besides those that all Clusters need."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
+from espalier.api.eksa.parts.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.resource import Key
+from espalier.api.trees import json_trees
 from espalier.clusters.design import names
 from espalier.clusters.design.render_input import group_count, group_name
 from espalier.providers.tinkerbell import kinds

@@ -10,9 +10,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.reasons import Reason
-from espalier.api.listing import first
+from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.resource import Key
+from espalier.api.text.listing import first
 from espalier.clusters.design import addresses
 from espalier.clusters.design.provider import not_checked
 from espalier.clusters.report.checks.problems import address_taken
@@ -20,7 +20,7 @@ from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Demand, Selection
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, HardwareState
 from espalier.providers.tinkerbell.kinds import HardwareOfCluster, TinkerbellMachineConfig
-from espalier.runtime.outcome import Wait
+from espalier.runtime.controllers.outcome import Wait
 
 MOST_SHOWN = 5
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from espalier.api.core import Secret
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.providers.tinkerbell.hardware.inventory import BMC, Entry, read

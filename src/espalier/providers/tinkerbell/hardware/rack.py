@@ -10,9 +10,10 @@ import msgspec
 
 from espalier.api import conditions
 from espalier.api.core import Secret
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
-from espalier.api.reference import Annotation, Writer
-from espalier.clusters.design import addresses, credentials
+from espalier.api.definitions.reference import Annotation, Writer
+from espalier.api.eksa.vocabulary.group import GROUP, SYSTEM_NAMESPACE
+from espalier.clusters.design import addresses
+from espalier.clusters.design.secrets import credentials
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware_kinds import (
     OWNER_NAME,

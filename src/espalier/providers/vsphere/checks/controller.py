@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.observe.adoptions import Adoptions
-from espalier.clusters.observe.own_fields import with_our_fields
+from espalier.clusters.observe.cached.own_fields import with_our_fields
 from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation
 from espalier.clusters.report.checks.configs import Configs, NewEndpoint, OfMachines, Use, versions_of
 from espalier.clusters.report.checks.controller import Api

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.api.listing import first
+from espalier.api.eksa.parts.host_os import BOTTLEROCKET
+from espalier.api.text.listing import first
 from espalier.clusters.report.checks.limits import MOST_SHOWN
 from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Question, Template
 from espalier.providers.vsphere.kinds import (

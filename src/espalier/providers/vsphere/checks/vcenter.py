@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api.trees import json_trees
 from espalier.clusters.report.checks.hosts import Address, Resolve, brief, connected, resolved
 from espalier.clusters.report.checks.limits import CONNECT, LARGEST, LONGEST, Received
 from espalier.clusters.report.checks.questions import (

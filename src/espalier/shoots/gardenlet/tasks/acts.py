@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from espalier.api.gardener.reasons import TaskReason
+from espalier.api.gardener.vocabulary.reasons import TaskReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.runtime.writer import OtherOwner, found_by_owner
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.writer import OtherOwner, found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import ShootContext

@@ -9,24 +9,25 @@ from typing import Annotated
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.core import SECRET
+from espalier.api.definitions.reference import Label, Writer
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import Status
-from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener import names
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.garden.backups import BackupEntry
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.reasons import ShootReason, TaskReason
-from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.times import past_time
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
+from espalier.api.gardener.vocabulary.reasons import ShootReason, TaskReason
 from espalier.api.meta import Tree
-from espalier.api.reference import Label, Writer
+from espalier.api.trees import json_trees
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.runtime.writer import Precondition
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.writer import Precondition
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import ShootContext

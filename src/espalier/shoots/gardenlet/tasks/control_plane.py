@@ -11,20 +11,20 @@ from zlib import crc32
 
 from espalier.api import conditions
 from espalier.api.core import DEPLOYMENT, NAMESPACE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.reasons import ShootReason, TaskReason
+from espalier.api.gardener.extensions.cluster import Cluster
+from espalier.api.gardener.extensions.worker import Worker
+from espalier.api.gardener.garden.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
-from espalier.api.gardener.shoot import READY_FOR_MIGRATION
-from espalier.api.gardener.worker import Worker
-from espalier.api.listing import first
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
+from espalier.api.gardener.vocabulary.reasons import ShootReason, TaskReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.text.listing import first
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.runtime.writer import found_by_owner
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.writer import found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparison import digest_of, is_as_rendered, stamped

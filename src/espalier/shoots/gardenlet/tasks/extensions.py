@@ -1,8 +1,8 @@
 """Tasks for extension resources: deploy them (restored if the shoot was moved), migrate them away, delete them.
 
-The contract (`api/gardener/metadata_keys.py`): an operation is requested by an annotation, which the extension removes.
-Nothing that existed before is recreated without its state: a restored resource is created with `wait-for-state`, gets
-its state, and only then the operation `restore`.
+The contract (`api/gardener/vocabulary/metadata_keys.py`): an operation is requested by an annotation, which the
+extension removes. Nothing that existed before is recreated without its state: a restored resource is created with
+`wait-for-state`, gets its state, and only then the operation `restore`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from msgspec import Raw
 
 from espalier.api import conditions
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.extension import Extended, ExtensionStatus
-from espalier.api.gardener.operations import LastError, OperationState, OperationType
-from espalier.api.gardener.reasons import TaskReason
+from espalier.api.gardener.extensions.extension import Extended, ExtensionStatus
+from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
-from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.times import past_time
+from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.operations import LastError, OperationState, OperationType
+from espalier.api.gardener.vocabulary.reasons import TaskReason
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.runtime.writer import Precondition
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.writer import Precondition
 from espalier.shoots.extension import results
 from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict

@@ -5,12 +5,12 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 
 from espalier.api.core import SECRET
-from espalier.api.gardener.credentials_binding import named_credentials
-from espalier.api.gardener.operations import ErrorCode, OperationType
-from espalier.api.gardener.shoot_state import PersistedSecret
+from espalier.api.gardener.garden.credentials_binding import named_credentials
+from espalier.api.gardener.garden.shoot_state import PersistedSecret
+from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import ShootContext

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from espalier.cli.kit.registry_credentials import Credentials
+from espalier.cli.kit.connecting.registry_credentials import Credentials
 from espalier.cli.local.images.layout import INDEX, Layout
 from espalier.cli.local.images.push import registry as protocol
 from espalier.cli.local.images.push.archive import PIECE, Archive, BadArchive, Blob, opened

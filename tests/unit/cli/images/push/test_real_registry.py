@@ -14,7 +14,7 @@ import pytest
 
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import REGISTRY
-from espalier.cli.kit.registry_credentials import Credentials
+from espalier.cli.kit.connecting.registry_credentials import Credentials
 from espalier.cli.local.images.push.archive import opened
 from espalier.cli.local.images.push.pushing import Pushed, push
 from espalier.cli.local.images.push.reference import Reference

@@ -13,10 +13,10 @@ import structlog
 from espalier.api.cloud import AnyItem, Record
 from espalier.cli.local.environment.real_machines.name_server import Resolved
 from espalier.cli.local.environment.seed_processes.network import Forwarder, Target
-from espalier.realnodes.nspawn.addresses import RangeFull
-from espalier.realnodes.nspawn.commands import CommandFailed
-from espalier.realnodes.nspawn.network import Bridge
-from espalier.realnodes.nspawn.state import EndpointRecord, State
+from espalier.realnodes.nspawn.system.addresses import RangeFull
+from espalier.realnodes.nspawn.system.commands import CommandFailed
+from espalier.realnodes.nspawn.system.network import Bridge
+from espalier.realnodes.nspawn.system.state import EndpointRecord, State
 from espalier.simulator.cloud.service import Cloud
 
 PORT = 443

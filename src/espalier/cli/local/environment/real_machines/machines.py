@@ -16,29 +16,30 @@ from typing import TypeVar
 import structlog
 
 from espalier.api.cloud import AnyItem, VirtualMachine
-from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG
+from espalier.api.gardener.extensions.operating_system_config import BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.assets.component import numbers
 from espalier.assets.node_base import PROBE_IMAGE
-from espalier.cli.local.environment.gardens import Garden, Settings, SimulatedSeed
-from espalier.cli.local.environment.migration_scenario import POD_ON
+from espalier.cli.local.environment.garden.gardens import Garden, Settings, SimulatedSeed
+from espalier.cli.local.environment.garden.migration_scenario import POD_ON
 from espalier.cli.local.environment.real_machines.load_balancers import LoadBalancers
 from espalier.cli.local.environment.real_machines.name_server import NameServer
 from espalier.cli.local.environment.seed_processes.network import Target, TcpEndpoint
 from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.errors import Unreachable
-from espalier.realnodes.nspawn import container, limits
-from espalier.realnodes.nspawn.addresses import AddressRange
+from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.bases import NodeBase
-from espalier.realnodes.nspawn.commands import CommandFailed
-from espalier.realnodes.nspawn.network import Bridge
 from espalier.realnodes.nspawn.node_files import Identity, node_files
 from espalier.realnodes.nspawn.setup import remove_everything
-from espalier.realnodes.nspawn.state import NodeRecord, State, node_id
+from espalier.realnodes.nspawn.system import limits
+from espalier.realnodes.nspawn.system.addresses import AddressRange
+from espalier.realnodes.nspawn.system.commands import CommandFailed
+from espalier.realnodes.nspawn.system.network import Bridge
+from espalier.realnodes.nspawn.system.state import NodeRecord, State, node_id
 from espalier.simulator.cloud.service import Cloud
 from espalier.simulator.cloud.user_data import files_of
-from espalier.simulator.pods.pod_network import endpoint_of
+from espalier.simulator.pods.runtimes.pod_network import endpoint_of
 
 B = TypeVar("B", bound=NodeBase)
 

@@ -19,7 +19,7 @@ from espalier.etcdbackup.stores.local import LocalStore
 from espalier.shoots.gardenlet.context import Connect, ReadBackup
 from espalier.shoots.local_provider.backups import Stores
 from espalier.simulator.connections import Link
-from espalier.simulator.pods.in_process import InProcessProgram
+from espalier.simulator.pods.runtimes.in_process import InProcessProgram
 
 VERSION_SECONDS = 30.0
 

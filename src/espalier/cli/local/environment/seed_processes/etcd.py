@@ -18,7 +18,7 @@ from espalier.cli.local.environment.seed_processes.process import HOST, run_proc
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine, with_flags
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.realnodes.management.control_plane import held_port
-from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.runtimes.in_process import Container
 
 ESPALIER = (sys.executable, "-u", "-m", "espalier.cli")
 CLIENTS = 2379

@@ -8,19 +8,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from espalier.api import yaml_text, yaml_trees
+from espalier.api.trees import yaml_text, yaml_trees
 from espalier.cli.local.environment.seed_processes.mounts import Mounts
 from espalier.cli.local.environment.seed_processes.network import TcpEndpoint, forwarded, status_of
 from espalier.cli.local.environment.seed_processes.process import HOST, run_process
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine, InvalidCommandLine, with_flags
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
-from espalier.kube.tls import unverified_context
-from espalier.kube.wire import Request, Response, Stream, User
+from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.connection.pki import Authority
+from espalier.kube.connection.tls import unverified_context
+from espalier.kube.transports.http import HttpTransport
+from espalier.kube.transports.wire import Request, Response, Stream, User
 from espalier.realnodes.management.control_plane import held_port
 from espalier.runtime.clock import Clock
-from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.runtimes.in_process import Container
 
 API_SERVER_PORT, CONTROLLER_MANAGER_PORT = 443, 10257
 AUTHORITY = "/srv/kubernetes/ca"

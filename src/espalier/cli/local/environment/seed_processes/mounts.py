@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.memory_volumes import Mounted
+from espalier.simulator.pods.runtimes.in_process import Container
+from espalier.simulator.pods.runtimes.memory_volumes import Mounted
 
 FOLDER = "folder"
 """The key under which a volume stores its folder."""

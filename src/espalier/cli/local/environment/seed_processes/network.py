@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from espalier.cli.local.environment.seed_processes.process import HOST
-from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.life import Life, during
-from espalier.simulator.pods.pod_network import endpoint_of
+from espalier.simulator.pods.runtimes.in_process import Container
+from espalier.simulator.pods.runtimes.life import Life, during
+from espalier.simulator.pods.runtimes.pod_network import endpoint_of
 
 _CHUNK = 1 << 16
 

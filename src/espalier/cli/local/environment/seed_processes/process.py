@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from espalier.realnodes.management.processes import killed_with_parent
-from espalier.simulator.pods.coroutine_runtime import LONGEST_LOG
-from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.runtimes.coroutine_runtime import LONGEST_LOG
+from espalier.simulator.pods.runtimes.in_process import Container
 
 HOST = "127.0.0.1"
 LAST_LINES = 5

@@ -8,10 +8,10 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.names import AGENT_PORT
+from espalier.api.trees import json_trees
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine, InvalidCommandLine
 from espalier.cli.local.environment.seed_programs.etcd import PodGuard, disk_of
 from espalier.etcd.client import Client
@@ -26,7 +26,7 @@ from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.store import Store
 from espalier.simulator.etcd.reaching import ContainerTransport
-from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.runtimes.in_process import Container
 
 INSIDE_TIMEOUT = 5.0
 """Timeout in seconds of the agent's requests to its etcd."""

@@ -9,9 +9,9 @@ from espalier.apiserver.storage.etcd_store import EtcdStore, StoreLost
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine
 from espalier.etcd.client import Client
 from espalier.simulator.etcd.reaching import ContainerTransport, EtcdEndpoint
-from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.life import Life
-from espalier.simulator.pods.pod_network import ConnectionRefused
+from espalier.simulator.pods.runtimes.in_process import Container
+from espalier.simulator.pods.runtimes.life import Life
+from espalier.simulator.pods.runtimes.pod_network import ConnectionRefused
 
 LOST = 3
 """Exit code when its etcd is gone, as in `apiserver/__main__.py`."""

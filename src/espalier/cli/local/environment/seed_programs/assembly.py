@@ -14,10 +14,10 @@ from espalier.cli.local.environment.seed_programs.command_line import CommandLin
 from espalier.cli.local.environment.seed_programs.etcd import etcd
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import ADMIN, Endpoint, User
+from espalier.kube.transports.wire import ADMIN, Endpoint, User
 from espalier.simulator.connections import Link, Reached, ReachingTransport, during
-from espalier.simulator.pods.in_process import Container, InProcessProgram
-from espalier.simulator.pods.pod_network import ConnectionRefused, Listener
+from espalier.simulator.pods.runtimes.in_process import Container, InProcessProgram
+from espalier.simulator.pods.runtimes.pod_network import ConnectionRefused, Listener
 from espalier.simulator.seeds import Seed
 
 API_SERVER = "kube-apiserver"

@@ -8,12 +8,12 @@ from typing import Any
 
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine
 from espalier.etcd.transport import Transport
-from espalier.etcdbackup.running.memory import MemoryData
+from espalier.etcdbackup.running.data.memory import MemoryData
 from espalier.etcdbackup.running.parts import NotStarted
 from espalier.simulator.etcd.guarded import MemoryGuard
-from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.life import ContainerEnded, Life
-from espalier.simulator.pods.pod_network import ConnectionRefused, Listener
+from espalier.simulator.pods.runtimes.in_process import Container
+from espalier.simulator.pods.runtimes.life import ContainerEnded, Life
+from espalier.simulator.pods.runtimes.pod_network import ConnectionRefused, Listener
 
 DATA = "/var/etcd/data"
 """Mount path of the volume in both containers."""

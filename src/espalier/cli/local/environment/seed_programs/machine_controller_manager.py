@@ -17,8 +17,8 @@ from espalier.shoots.machine_controller import setup
 from espalier.shoots.machine_controller.bootstrap_tokens import BootstrapTokens
 from espalier.shoots.machine_controller.controller import NAME
 from espalier.simulator.connections import during
-from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.life import Life
+from espalier.simulator.pods.runtimes.in_process import Container
+from espalier.simulator.pods.runtimes.life import Life
 
 PORT = 10258
 

@@ -13,8 +13,8 @@ from typing import IO
 
 import msgspec
 
-from espalier.api.json_trees import decode
-from espalier.api.printable import quoted
+from espalier.api.text.printable import quoted
+from espalier.api.trees.json_trees import decode
 from espalier.cli.clusters.airgap.registries import DEEPEST
 from espalier.cli.local.images.layout import INDEX, NAME
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from espalier.api.json_trees import decode
+from espalier.api.trees.json_trees import decode
 from espalier.cli.local.images.layout import INDEX, MANIFEST, dump
 from espalier.cli.local.images.push.archive import Archive, Contents, Manifest
 from espalier.cli.local.images.push.registry import PushFailed, Registry, TagInDoubt

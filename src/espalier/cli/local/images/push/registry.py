@@ -13,9 +13,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from espalier.api.json_trees import decode
-from espalier.api.printable import quoted
-from espalier.cli.kit.registry_credentials import Credentials
+from espalier.api.text.printable import quoted
+from espalier.api.trees.json_trees import decode
+from espalier.cli.kit.connecting.registry_credentials import Credentials
 from espalier.cli.local.images.layout import INDEX
 from espalier.cli.local.images.push.archive import PIECE, Blob
 from espalier.cli.local.images.push.reference import Reference

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.network import CiliumConfig, KindnetdConfig
-from espalier.api.eksa.release import VersionsBundle
+from espalier.api.eksa.parts.network import CiliumConfig, KindnetdConfig
+from espalier.api.eksa.releases.release import VersionsBundle
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.design.provider import RenderInput

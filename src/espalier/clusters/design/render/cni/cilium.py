@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT
-from espalier.api.eksa.components import CiliumBundle, Image
-from espalier.api.eksa.network import CiliumConfig
+from espalier.api.eksa.parts.network import CiliumConfig
+from espalier.api.eksa.releases.components import CiliumBundle, Image
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.design.render.cni.workloads import EVERYWHERE, NAMESPACE, account, from_field, host_path, rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.core import DAEMON_SET
-from espalier.api.eksa.components import KindnetdBundle
+from espalier.api.eksa.releases.components import KindnetdBundle
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.design.render.cni.workloads import EVERYWHERE, NAMESPACE, account, from_field, host_path, rule

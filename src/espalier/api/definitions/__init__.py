@@ -1,0 +1,1 @@
+"""Definitions for API servers and pages for people, generated from the declarations of kinds."""

@@ -1,0 +1,1 @@
+"""Parts of specs, each with its rules for CRDs."""

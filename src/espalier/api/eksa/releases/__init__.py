@@ -1,0 +1,1 @@
+"""Releases: what a manifest, Bundles and EKS Distro's releases name."""

@@ -1,0 +1,1 @@
+"""Words of EKS Anywhere's kinds: group, keys, reasons, and sentences of refusals."""

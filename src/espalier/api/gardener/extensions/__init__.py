@@ -1,0 +1,1 @@
+"""Kinds that extensions of a seed act on (`extensions.gardener.cloud`)."""

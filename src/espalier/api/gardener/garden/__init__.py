@@ -1,0 +1,1 @@
+"""Kinds of a garden (`core.gardener.cloud`, `security.gardener.cloud`)."""

@@ -1,0 +1,1 @@
+"""Words that Gardener's kinds share: operations, conditions, reasons, and keys."""

@@ -1,0 +1,1 @@
+"""Values as text: amounts, times and versions, and what may be shown of untrusted text."""

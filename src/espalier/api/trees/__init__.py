@@ -1,0 +1,1 @@
+"""Untrusted YAML and JSON as trees, within limits, paths into them, and YAML that we write."""

@@ -1,0 +1,1 @@
+"""The Common Expression Language: expressions, and the values and fields that they read."""

@@ -1,0 +1,1 @@
+"""Clusters that come from a Git repository: their changes are commits."""

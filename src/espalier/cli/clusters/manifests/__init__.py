@@ -1,0 +1,1 @@
+"""Manifests on their way to the API server: everything that is wrong with them is reported before."""

@@ -1,0 +1,1 @@
+"""`espalier plan`, and its text."""

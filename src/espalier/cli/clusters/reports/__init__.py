@@ -1,0 +1,1 @@
+"""Reports on clusters: a fleet, a cluster, an upgrade."""

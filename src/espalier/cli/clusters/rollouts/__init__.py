@@ -1,0 +1,1 @@
+"""Rollouts that a command asks for: machines and certificates are replaced, one group at a time."""

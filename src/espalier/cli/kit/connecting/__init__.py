@@ -1,0 +1,1 @@
+"""Connections of commands: kubeconfigs, this machine's state, and credentials of registries."""

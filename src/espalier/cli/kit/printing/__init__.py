@@ -1,0 +1,1 @@
+"""Output of commands: tables, formats, progress, and questions."""

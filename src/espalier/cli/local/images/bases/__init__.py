@@ -1,0 +1,1 @@
+"""The base of images: Debian's packages, locked."""

@@ -1,0 +1,1 @@
+"""Components of a management cluster: Espalier, Cluster API and Flux, and the versions of those that run."""

@@ -1,0 +1,1 @@
+"""Infrastructure providers, as values, and the templates of their machines."""

@@ -1,0 +1,1 @@
+"""Secrets that a reconcile writes for users and workload clusters."""

@@ -1,0 +1,1 @@
+"""Fields that are ours, and when they are corrected."""

@@ -1,0 +1,1 @@
+"""Release objects, and the digests of their content."""

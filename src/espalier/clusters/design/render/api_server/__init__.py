@@ -1,0 +1,1 @@
+"""Configuration of kube-apiserver: authentication, admission, encryption."""

@@ -1,0 +1,1 @@
+"""Credentials in users' files and Secrets, and the permission to send them."""

@@ -1,0 +1,1 @@
+"""Content of caches between reconciles: the fields that are ours, and the inputs of rendering."""

@@ -1,0 +1,1 @@
+"""Reports of machines: versions, progress, problems."""

@@ -1,0 +1,1 @@
+"""Rules about control planes: an API server with other values does not start."""

@@ -1,0 +1,1 @@
+"""Rules about machines: their operating systems, and their kubelets."""

@@ -1,0 +1,1 @@
+"""Clusters that use a release object, or a Secret with credentials."""

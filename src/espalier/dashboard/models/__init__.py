@@ -1,0 +1,1 @@
+"""Contents of the pages. Pure: from the objects of caches."""

@@ -1,0 +1,1 @@
+"""Data directories, and etcd-wrapper's requests about them before it starts etcd."""

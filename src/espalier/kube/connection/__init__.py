@@ -1,0 +1,1 @@
+"""Access to API servers: kubeconfigs, credentials, certificates, proxies."""

@@ -1,0 +1,1 @@
+"""Transports: requests and responses as values, over HTTP or within this process."""

@@ -1,0 +1,1 @@
+"""This machine: its programs, processes, control groups and networks, and the record of what is ours."""

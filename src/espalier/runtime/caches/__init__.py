@@ -1,0 +1,1 @@
+"""Caches: mirrors of objects, which all readers share."""

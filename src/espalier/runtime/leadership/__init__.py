@@ -1,0 +1,1 @@
+"""Leadership: one process acts, and all others are kept from writing."""

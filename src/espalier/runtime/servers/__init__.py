@@ -1,0 +1,1 @@
+"""Servers of a manager: webhooks with their certificate, health and metrics."""

@@ -1,0 +1,1 @@
+"""Access to workload clusters: clients, accounts, and tasks outside of reconciles."""

@@ -1,0 +1,1 @@
+"""The garden's BackupBuckets and BackupEntries."""

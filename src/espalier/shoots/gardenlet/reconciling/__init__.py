@@ -1,0 +1,1 @@
+"""The reconcile of a shoot: flows, steps, and the result in its status."""

@@ -1,0 +1,1 @@
+"""Reports on shoots and on the own seed: health, reach, remains, heartbeat."""

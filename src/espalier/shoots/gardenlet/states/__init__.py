@@ -1,0 +1,1 @@
+"""ShootStates as this gardenlet left them."""

@@ -1,0 +1,1 @@
+"""Simulated Cluster API's controllers."""

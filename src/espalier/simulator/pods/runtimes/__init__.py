@@ -1,0 +1,1 @@
+"""Container runtimes: processes of this machine, or coroutines of this process."""

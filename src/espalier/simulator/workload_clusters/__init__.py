@@ -1,0 +1,1 @@
+"""Workload clusters whose API servers run in this process, and their stores."""

@@ -1,0 +1,1 @@
+"""Planners: each yields the writes of one of Kubernetes' controllers. Pure."""
