@@ -132,6 +132,9 @@ ETCD: Mapping[str, EtcdMinor] = {
     "3.7": EtcdMinor("3.7.3", before="3.6", removed_flags=("experimental-",)),
 }
 
+OLDEST_CERT_MANAGER = "v1.18"
+"""The oldest cert-manager with which providers of Cluster API get certificates for their webhooks."""
+
 # docs/book/src/reference/versions.md of Cluster API 1.14.2, and CertManagerDefaultVersion of its clusterctl.
 CLUSTER_API: Mapping[str, ClusterApiMinor] = {
     "1.13": ClusterApiMinor(

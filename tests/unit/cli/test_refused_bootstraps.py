@@ -14,6 +14,7 @@ from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Exit, Failure
 from espalier.cli.management import creating
 from espalier.cli.management.bootstraps import GivenBootstrap, LocalBootstrap, Nodes
+from espalier.cli.management.own_infrastructure import ManagementCluster, bootstrap_of
 from espalier.kube.client import Client
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.management.steps import Refused
@@ -30,20 +31,11 @@ def kubeconfig(path: Path, port: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("local", "found"), [(2, "https://127.0.0.1:2"), (None, "none")])
-def test_other_api_server_is_refused_as_bootstrap(tmp_path: Path, local: int | None, found: str) -> None:
-    home = Home(tmp_path / "home")
-    if local is not None:
-        kubeconfig(home.kubeconfig, local)
-    other = kubeconfig(tmp_path / "other", 1)
-    with pytest.raises(Failure, match=rf"found https://127\.0\.0\.1:1, allowed is .*environment \({found}; "):
-        GivenBootstrap(other, home)
-
-
 def test_local_environment_is_taken_as_bootstrap(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     same = kubeconfig(kubeconfig(home.kubeconfig, 1).with_name("copy"), 1)
-    assert GivenBootstrap(same, home).title == str(same)
+    assert isinstance(bootstrap_of(same, home), GivenBootstrap)
+    assert isinstance(bootstrap_of(kubeconfig(tmp_path / "other", 2), home), ManagementCluster)
 
 
 @pytest.mark.parametrize(

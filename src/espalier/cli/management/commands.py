@@ -159,7 +159,6 @@ async def create_cluster(
       espalier create cluster -f examples/docker.yaml --timeout 5m
       espalier create cluster -f examples/management.yaml
       espalier create cluster -f examples/management.yaml --nodes real
-      espalier create cluster -f management.yaml --bootstrap-kubeconfig FILE --components DIR
     """
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from espalier.api.capi import etcdadm
 from espalier.api.resource import Resource
-from espalier.api.version_matrix import minor_of, numbers
+from espalier.api.version_matrix import OLDEST_CERT_MANAGER, minor_of, numbers
 from espalier.clusterapi import installed
 from espalier.clusterapi.installed import CORE
 from espalier.management.providers.components import (
@@ -18,7 +18,6 @@ from espalier.management.providers.components import (
     Provider,
 )
 
-OLDEST_CERT_MANAGER = "v1.18"
 _CLUSTER_API = (CORE, BOOTSTRAP, CONTROL_PLANE)
 _ADDRESSES = "ipam-"
 """The start of the labels of providers that give addresses, which an infrastructure provider may use."""
