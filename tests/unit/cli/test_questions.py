@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """\
+import signal
 import sys
 import click
 from espalier.cli import main
@@ -25,6 +26,7 @@ def ask():
         print("answer", questions.confirmed("Go on?"))
     return run()
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored, where the tests run below nohup
 main.program = ask
 sys.exit(main.run([]))
 """
