@@ -49,7 +49,7 @@ def test_nested_yaml_is_refused_before_the_stack_ends(name: str, lenient: bool) 
     """In a process of its own: without the depth check the C composer ends it with a segmentation fault."""
     program = (
         "import sys\n"
-        "from espalier.api import yaml_trees\n"
+        "from espalier.api.trees import yaml_trees\n"
         "from espalier.api.text.violations import ManifestError\n"
         "try:\n"
         f"    yaml_trees.trees(sys.stdin.read(), 'nested.yaml', lenient={lenient})\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.releases.release import EKSARelease
@@ -206,13 +206,15 @@ def test_release_of_a_deleted_namespace_stays_away() -> None:
 
 
 def test_labelled_objects_prevent_undo_without_marks() -> None:
-    """Whoever replaces a Cluster removes the annotations; its machines are of our rendering all the same."""
+    """Whoever replaces a Cluster removes the annotations; its machines are of our rendering all the same.
+
+    Not the label of Cluster API's Cluster shows it: EKS Anywhere may write that, too."""
 
     async def story(client: Client, store: MemoryStore) -> None:
         await adopter(client, stops=True).apply(None)
         labels = {CLUSTER_NAME_LABEL: GARDEN.name, CLUSTER_NAMESPACE_LABEL: GARDEN.namespace}
         for resource, key, metadata in (
-            (capi.Cluster.resource, Key(SYSTEM_NAMESPACE, GARDEN.name), {"labels": labels}),
+            (KubeadmControlPlane.resource, Key(SYSTEM_NAMESPACE, GARDEN.name), {"labels": labels}),
             (Cluster.resource, GARDEN, {"annotations": None}),
         ):
             patch = {"metadata": metadata}

@@ -192,7 +192,7 @@ class Sessions:
                 session.pages = pages
                 session.ready.set()
                 await observation.probe.refused.wait()
-                pages.end(refused=True)
+                self._close(session)  # before its watches end, which takes a moment: nobody gets its pages any more
         except KubeError as error:
             session.failure = error
         finally:

@@ -22,6 +22,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.dashboard import sessions as module
 from espalier.dashboard.models.plans import Plan
+from espalier.dashboard.pages import Pages
 from espalier.dashboard.portal import COOKIE, LONGEST_TOKEN, Portal
 from espalier.dashboard.sessions import MOST, MOST_OF_USER, MOST_STREAMS, Sessions
 from espalier.kube.client import Client, PatchType
@@ -322,8 +323,19 @@ async def test_other_authorization_is_refused(authorization: str) -> None:
         assert not [request for _, request in env.front.sent[before:] if "selfsubject" in request.path]
 
 
-async def test_stream_ends_when_the_token_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("watches_end", ["at once", "later"])
+async def test_stream_ends_when_the_token_does(monkeypatch: pytest.MonkeyPatch, watches_end: str) -> None:
     monkeypatch.setattr("espalier.dashboard.probe.PERIOD", 0.05)
+    running, ended = Pages.running, asyncio.Event()
+
+    @asynccontextmanager
+    async def slow(pages: Pages) -> AsyncIterator[None]:
+        async with running(pages):
+            yield
+        await ended.wait()
+
+    if watches_end == "later":
+        monkeypatch.setattr(Pages, "running", slow)
     async with served() as env, asyncio.timeout(60):
         await env.shows("/in/orchard/", ALICE, "c/orchard/alices")
         headers = {"Authorization": f"Bearer {ALICE}"}
@@ -338,6 +350,7 @@ async def test_stream_ends_when_the_token_does(monkeypatch: pytest.MonkeyPatch) 
         status, page = await env.get("/in/orchard/", ALICE)
         assert (status, "alices" in page) == (401, False)
         assert "The API server refuses your token, which may have ended: the token has ended" in page
+        ended.set()
         await eventually(lambda: asyncio.sleep(0, len(env.front.open)), lambda number: number == 0)
 
 
