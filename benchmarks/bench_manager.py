@@ -34,7 +34,7 @@ from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.errors import KubeError
 from espalier.kube.transports.http import HttpTransport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.support.environments.management import free_port
+from tests.support.servers.ports import free_port
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
 METRICS = f"http://127.0.0.1:{free_port()}/metrics"

@@ -23,9 +23,10 @@ from espalier.providers.registry import PROVIDERS
 from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.environment import PROGRAM
-from tests.support.environments.management import ROOT, free_port
+from tests.support.environments.management import ROOT
 from tests.support.servers import helm
 from tests.support.servers.helm import CHART, RELEASE, Helm, sets
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.envtest, helm.NEEDED]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from espalier.etcdbackup.stores.local import LocalStore
 from espalier.runtime.clock import SystemClock
 from tests.support.environments.control_plane import find_assets, why_no_assets
 from tests.support.etcd.backups import EPOCH, chunks
+from tests.support.servers.ports import free_ports
 
 pytestmark = pytest.mark.envtest
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.envtest
 @contextmanager
 def running_etcd(programs: Path, folder: Path) -> Iterator[list[str]]:
     """A member alone; the command of etcdctl that reaches it."""
-    urls = [f"http://127.0.0.1:{_free_port()}" for _ in range(2)]
+    urls = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
     flags = ["--data-dir", str(folder), "--listen-client-urls", urls[0], "--advertise-client-urls", urls[0]]
     peers = ["--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1]]
     member = ["--initial-cluster", f"default={urls[1]}", "--log-level", "error", "--unsafe-no-fsync"]
@@ -39,12 +39,6 @@ def running_etcd(programs: Path, folder: Path) -> Iterator[list[str]]:
             yield control
         finally:
             etcd.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 def saved(tmp_path: Path) -> Path:

@@ -13,7 +13,8 @@ from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.runtime.servers.certificates import SECRET_NAME
 from tests.support.environments.control_plane import ControlPlane
-from tests.support.environments.management import Production, free_port, production
+from tests.support.environments.management import Production, production
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.envtest

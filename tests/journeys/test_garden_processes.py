@@ -34,8 +34,8 @@ from espalier.kube.errors import Invalid, KubeError
 from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
-from tests.support.environments.management import free_port
 from tests.support.gardens import manifests
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually
 
 

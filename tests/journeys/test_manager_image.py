@@ -21,9 +21,10 @@ from espalier.kube.objects import Object
 from tests.support.child_process import ChildProcess
 from tests.support.environments import manager_image
 from tests.support.environments.control_plane import ControlPlane
-from tests.support.environments.management import START_SECONDS, Production, free_port, production
+from tests.support.environments.management import START_SECONDS, Production, production
 from tests.support.environments.manager_image import Archive
 from tests.support.histories import kubectl_story as story
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually, is_listened_to, until
 
 MISSING = manager_image.why_not()

@@ -18,10 +18,11 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.environments.control_plane import ControlPlane
-from tests.support.environments.management import PATIENCE, Production, free_port, production
+from tests.support.environments.management import PATIENCE, Production, production
 from tests.support.environments.managing import unasked
 from tests.support.environments.many_clusters import all_ready
 from tests.support.histories.isolation_stories import apply, is_synced, numbered
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually, until
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]

@@ -27,9 +27,10 @@ from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.upgrader.etcd import last_old_request
 from tests.contracts.etcd.restoring import AFTER, BEFORE, restored, source
 from tests.support.etcd.etcd_histories import EVERYTHING, Compact, Grant, Step, histories
-from tests.support.etcd.real_etcd import RealEtcd, built, free_ports, programs_of, real_etcd
+from tests.support.etcd.real_etcd import RealEtcd, built, programs_of, real_etcd
 from tests.support.etcd.restored_etcd import database, everything
 from tests.support.sampling import sampled
+from tests.support.servers.ports import free_ports
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]

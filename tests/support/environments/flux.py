@@ -6,7 +6,6 @@ Found, never fetched: `make real-assets REAL=flux` builds them.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from espalier.realnodes.management.processes import Program, Supervisor, supervi
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.definitions import until_established
 from tests.support.environments.control_plane import ControlPlane
+from tests.support.servers.ports import free_ports
 
 CONTROLLERS = (SOURCE_CONTROLLER, KUSTOMIZE_CONTROLLER)
 
@@ -69,7 +69,7 @@ async def _start(name: str, control_plane: ControlPlane, client: Client, supervi
         "subjects": [{"apiGroup": group, "kind": "User", "name": account}],
     }
     await client.apply(CLUSTER_ROLE_BINDING, binding)
-    health, files = _free_port(), _free_port()
+    health, files = free_ports(2)
     options = {"health-addr": f"{HOST}:{health}", "metrics-addr": "0", "min-retry-delay": "250ms"}
     options |= {"max-retry-delay": "2s", "watch-all-namespaces": "true", "log-level": "debug"}
     if name == SOURCE_CONTROLLER.name:
@@ -93,9 +93,3 @@ async def _start(name: str, control_plane: ControlPlane, client: Client, supervi
             return False
 
     await supervisor.start(Program(name, arguments, folder, is_ready, environment))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

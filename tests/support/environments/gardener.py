@@ -26,7 +26,7 @@ from espalier.realnodes.management.control_plane import ETCD, HOST, answers, sto
 from espalier.realnodes.management.processes import Program
 from espalier.runtime.clock import SystemClock
 from tests.support.environments.control_plane import PATIENCE, ControlPlane, real_control_plane
-from tests.support.environments.management import free_port
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually
 
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

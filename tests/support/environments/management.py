@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -54,6 +53,7 @@ from tests.support.environments.managing import led_by
 from tests.support.environments.prepared_cluster import prepare
 from tests.support.servers.audit import Grant
 from tests.support.servers.kubectl import Kubectl, find_kubectl
+from tests.support.servers.ports import free_port
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -298,9 +298,3 @@ async def _remove_finalizers(client: Client) -> None:
 def _leader(lease: Object | None) -> str:
     spec = lease.tree.get("spec") or {} if lease is not None else {}
     return str(spec.get("holderIdentity") or "")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
 from espalier.etcd.credentials import TlsFiles
 from espalier.realnodes.management.processes import killed_with_parent
+from tests.support.servers.ports import free_ports
 
 START_SECONDS = 180.0
 FAST = {
@@ -196,17 +196,6 @@ async def real_cluster(programs: Path, folder: Path, size: int = 3) -> AsyncIter
         yield members
     finally:
         await asyncio.gather(*(member.kill() for member in members))
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine on which nothing listens."""
-    with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            listener = held.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(int(listener.getsockname()[1]))
-    return ports
 
 
 def programs_of(component: Component) -> Path:

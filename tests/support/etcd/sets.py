@@ -19,7 +19,8 @@ from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.results import Member
 from tests.support.etcd.owners import QUICK, Programs, Seat, Seats
-from tests.support.etcd.real_etcd import FAST, built, free_ports
+from tests.support.etcd.real_etcd import FAST, built
+from tests.support.servers.ports import free_ports
 from tests.support.waiting import eventually
 
 SIZE = 3

@@ -50,9 +50,9 @@ from espalier.simulator.pods.runtimes.pod_network import endpoint_of
 from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 from tests.support.environments.gardener import real_garden, start_controllers, why_no_gardener
-from tests.support.environments.management import free_port
 from tests.support.gardens import extension_program, garden_program, manifests
 from tests.support.gardens.real_shoots import RealShoot
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]

@@ -24,10 +24,10 @@ from espalier.cli.local.environment.seed_programs.command_line import CommandLin
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.simulator.pods.runtimes.in_process import Container
 from tests.support.environments.control_plane import find_assets, why_no_assets
-from tests.support.environments.management import free_port
 from tests.support.gardens.extension_program import ServedCloud
 from tests.support.gardens.kubernetes_seeds import KubernetesSeed
 from tests.support.gardens.real_shoots import RealShoot, real_shoot
+from tests.support.servers.ports import free_port
 
 MANAGER, CONTROLLER = MACHINE_CONTROLLER_MANAGER.contents
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

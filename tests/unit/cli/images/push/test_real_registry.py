@@ -20,9 +20,9 @@ from espalier.cli.local.images.push.pushing import Pushed, push
 from espalier.cli.local.images.push.reference import Reference
 from espalier.cli.local.images.push.registry import PushFailed, Registry
 from tests.support.child_process import ChildProcess
-from tests.support.environments.management import free_port
 from tests.support.objects.image_archives import small_archive
 from tests.support.servers.image_registry import PASSWORD, USER, basic
+from tests.support.servers.ports import free_port
 from tests.support.waiting import eventually, is_listened_to
 
 HOME = REGISTRY.home(assets_folder())
