@@ -1,1 +1,1 @@
-"""Manifests: the kinds that they may have, their schemas, and what EKS Anywhere's command also reads."""
+"""Manifests: the kinds that they may have, their schemas, what EKS Anywhere's command also reads, and their images."""

@@ -124,7 +124,7 @@ class Unusable(ValueError):
 
 
 @dataclass(frozen=True)
-class Provider:
+class ProviderComponents:
     """The components of a provider, or of cert-manager."""
 
     label: str
@@ -150,14 +150,14 @@ class Provider:
         return next(named, None)
 
 
-def read(files: Mapping[str, bytes], variables: Mapping[str, str]) -> list[Provider]:
+def read(files: Mapping[str, bytes], variables: Mapping[str, str]) -> list[ProviderComponents]:
     """The providers in files, which are named by their paths in the folder; cert-manager is the first of them.
 
     A folder is a local repository of clusterctl (`PROVIDER/VERSION/FILE.yaml`), or has a file for each provider. Raises
     `Unusable`, with all problems of all files.
     """
     problems: list[str] = []
-    providers: dict[str, Provider] = {}
+    providers: dict[str, ProviderComponents] = {}
     for path, content in sorted(files.items()):
         place = PurePosixPath(path)
         if place.suffix not in (".yaml", ".yml") or _OTHERS.fullmatch(place.name):
@@ -193,7 +193,7 @@ def _trees(path: str, content: bytes, variables: Mapping[str, str]) -> list[Any]
     return [substitution.tree(tree) for tree in yaml_trees.trees(text, path) if tree is not None]
 
 
-def _provider(path: str, trees: Sequence[Any]) -> Provider:
+def _provider(path: str, trees: Sequence[Any]) -> ProviderComponents:
     if not trees:
         raise Unusable(f"{path}: it has no objects: give the components of a provider")
     for number, tree in enumerate(trees, 1):
@@ -215,7 +215,7 @@ def _provider(path: str, trees: Sequence[Any]) -> Provider:
     (label,) = labels
     if problems := list(_forbidden(path, label, trees)):
         raise Unusable("\n".join(problems))
-    return Provider(label, _version(path, trees), trees, path)
+    return ProviderComponents(label, _version(path, trees), trees, path)
 
 
 def _labels(tree: Tree) -> Tree:

@@ -15,7 +15,7 @@ from espalier.management.providers.components import (
     CERT_MANAGER,
     CONTROL_PLANE,
     INFRASTRUCTURE,
-    Provider,
+    ProviderComponents,
 )
 
 _CLUSTER_API = (CORE, BOOTSTRAP, CONTROL_PLANE)
@@ -36,7 +36,7 @@ class Needed:
     has_external_etcd: bool = False
 
 
-def problems(providers: Sequence[Provider], needed: Needed) -> Iterator[str]:
+def problems(providers: Sequence[ProviderComponents], needed: Needed) -> Iterator[str]:
     """The reasons why these components can't make a management cluster."""
     by_label = {provider.label: provider for provider in providers}
     for label in _CLUSTER_API:
@@ -67,7 +67,9 @@ def problems(providers: Sequence[Provider], needed: Needed) -> Iterator[str]:
         yield f"{core.file}: {problem}"
 
 
-def _of_one(provider: Provider, right: Sequence[Provider], etcd: Sequence[Resource], needed: Needed) -> Iterator[str]:
+def _of_one(
+    provider: ProviderComponents, right: Sequence[ProviderComponents], etcd: Sequence[Resource], needed: Needed
+) -> Iterator[str]:
     label, file, kind = provider.label, provider.file, needed.infrastructure.kind
     is_infrastructure = label.startswith(INFRASTRUCTURE)
     is_of_etcd = any(provider.definition(resource) for resource in etcd)
@@ -103,7 +105,7 @@ def _of_one(provider: Provider, right: Sequence[Provider], etcd: Sequence[Resour
         )
 
 
-def _certificates(providers: Sequence[Provider], cert_manager: Provider | None) -> Iterator[str]:
+def _certificates(providers: Sequence[ProviderComponents], cert_manager: ProviderComponents | None) -> Iterator[str]:
     needing = [provider.label for provider in providers if provider.needs_certificates]
     if cert_manager is None and needing:
         yield f"{CERT_MANAGER} is missing, which issues the certificates of {', '.join(needing)}: add its components"

@@ -11,7 +11,7 @@ from espalier.api.capi import etcdadm
 from espalier.api.definitions.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.clusterapi.installed import CORE
-from espalier.management.providers.components import BOOTSTRAP, CERT_MANAGER, CONTROL_PLANE, Provider
+from espalier.management.providers.components import BOOTSTRAP, CERT_MANAGER, CONTROL_PLANE, ProviderComponents
 from espalier.management.providers.fitness import Needed, problems
 from espalier.providers.registry import PROVIDERS
 
@@ -27,11 +27,13 @@ def definition(name: str, version: str, **labels: str) -> Tree:
     return {"apiVersion": "a/v1", "kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec}
 
 
-def provider(label: str, version: str = VERSION, *trees: Tree) -> Provider:
-    return Provider(label, version, trees, f"{label}.yaml")
+def provider(label: str, version: str = VERSION, *trees: Tree) -> ProviderComponents:
+    return ProviderComponents(label, version, trees, f"{label}.yaml")
 
 
-def infrastructure(version: str = "v1.16.3", served: str = VSPHERE.version, contract: str = "v1beta1") -> Provider:
+def infrastructure(
+    version: str = "v1.16.3", served: str = VSPHERE.version, contract: str = "v1beta1"
+) -> ProviderComponents:
     kind = definition(VSPHERE.group_resource, served, **({contract: "v1"} if contract else {}))
     return provider("infrastructure-vsphere", version, kind)
 
@@ -54,7 +56,7 @@ ETCD = [provider("bootstrap-etcdadm-controller", "v1.0.0", *(crd_of(kind) for ki
         ([provider(CERT_MANAGER, "v1.21.1"), provider(CORE, VERSION, CERTIFICATE), *ALL[1:]], NEEDED),
     ],
 )
-def test_components_that_fit_are_accepted(providers: Sequence[Provider], needed: Needed) -> None:
+def test_components_that_fit_are_accepted(providers: Sequence[ProviderComponents], needed: Needed) -> None:
     assert list(problems(providers, needed)) == []
 
 
@@ -86,7 +88,9 @@ def test_components_that_fit_are_accepted(providers: Sequence[Provider], needed:
         ([provider(CERT_MANAGER, "v1.17.9"), *ALL], NEEDED, "found version v1.17.9, allowed are v1.18 and later"),
     ],
 )
-def test_components_that_do_not_fit_are_refused(providers: Sequence[Provider], needed: Needed, told: str) -> None:
+def test_components_that_do_not_fit_are_refused(
+    providers: Sequence[ProviderComponents], needed: Needed, told: str
+) -> None:
     (problem,) = problems(providers, needed)
     assert told in problem
 

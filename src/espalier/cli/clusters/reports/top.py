@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime
+from functools import partial
 
 import click
 
@@ -94,11 +95,8 @@ async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
         deployments = await client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
     except (Forbidden, NotFound):
         return None
-    return fleet.machines_of(control_planes.items, deployments.items, await adoptions.read(client, _note))
-
-
-def _note(text: str) -> None:
-    output.say_wrapped(text, stderr=True)
+    adopted = await adoptions.read(client, partial(output.say_wrapped, stderr=True))
+    return fleet.machines_of(control_planes.items, deployments.items, adopted)
 
 
 def _cells(row: fleet.Row, now: datetime) -> tuple[str, str, str, str, str, str]:

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 from espalier.api import conditions
@@ -94,15 +95,11 @@ async def cluster(client: Client, key: Key) -> Object:
     return owner
 
 
-def _note(text: str) -> None:
-    output.say_wrapped(text, stderr=True)
-
-
 async def targets(client: Client, owner: Object, groups: Sequence[str], *, control_plane: bool) -> list[Target]:
     """The owners of machines that a command names, the control plane first. Raises `Usage` for an unknown group."""
     typed, identity = read_cluster(owner), ClusterIdentity.of(owner.key)
     namespace, labels = identity.capi.namespace, f"{names.CLUSTER}={identity.name}"
-    adopted = await adoptions.read(client, _note)
+    adopted = await adoptions.read(client, partial(output.say_wrapped, stderr=True))
     chosen: list[Target] = []
     if control_plane:
         configuration = typed.spec.control_plane_configuration
