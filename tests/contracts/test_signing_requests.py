@@ -14,12 +14,12 @@ import pytest
 from msgspec import structs
 
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST as REQUESTS
+from espalier.api.core import CLIENT_SIGNER
 from espalier.api.meta import Tree
 from espalier.kube import client_certificates
 from espalier.kube.client import Client, PatchType
-from espalier.kube.client_certificates import NotIssued
 from espalier.kube.connection.pki import Authority, new_request
-from espalier.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from espalier.kube.errors import Conflict, Forbidden, Invalid, NotFound, NotIssued
 from espalier.kube.objects import Object
 from espalier.simulator.workload_controllers.planners import certificates
 from espalier.simulator.workload_controllers.snapshot import Snapshot
@@ -29,7 +29,7 @@ from espalier.simulator.workload_controllers.writes import Change
 
 def body(*groups: str, **spec: Any) -> Tree:
     request = base64.b64encode(new_request("jane", groups).certificate).decode()
-    own = {"request": request, "signerName": client_certificates.SIGNER, "usages": ["client auth"], **spec}
+    own = {"request": request, "signerName": CLIENT_SIGNER, "usages": ["client auth"], **spec}
     return {"metadata": {"generateName": "contract-"}, "spec": own}
 
 
@@ -91,7 +91,7 @@ async def test_a_spec_is_written_once(client: Client) -> None:
     created = await client.create(REQUESTS, body())
     patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"signerName": "example.com/other"}}
     changed = (await client.patch(REQUESTS, created.name, patch=patch, type=PatchType.MERGE)).tree
-    assert changed["spec"]["signerName"] == client_certificates.SIGNER
+    assert changed["spec"]["signerName"] == CLIENT_SIGNER
     assert changed["metadata"]["labels"] == {"a": "b"}
 
 
@@ -162,7 +162,7 @@ async def test_a_signed_request_is_not_signed_again(client: Client) -> None:
     created = await client.create(REQUESTS, body(signerName="example.com/nobody"))
     approved = await decide(client, created.name, "Approved")
     earlier = approved.decode(CertificateRequest)
-    earlier = structs.replace(earlier, spec=structs.replace(earlier.spec, signer_name=client_certificates.SIGNER))
+    earlier = structs.replace(earlier, spec=structs.replace(earlier.spec, signer_name=CLIENT_SIGNER))
     authority = Authority.create("contract", now=datetime.now(UTC))
     snapshot = Snapshot(
         datetime.now(UTC), random.Random(1), "10.0.0.0/8", certificate_requests=(earlier,), authority=authority
@@ -176,7 +176,7 @@ async def test_a_signed_request_is_not_signed_again(client: Client) -> None:
 
 
 async def test_a_request_that_nobody_signs_is_removed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_certificates, "SIGNER", "example.com/nobody")
+    monkeypatch.setattr(client_certificates, "CLIENT_SIGNER", "example.com/nobody")
     with pytest.raises(NotIssued, match=r"approved, but not signed within 0\.5 s"):
         await client_certificates.issue(client, "jane", seconds=3600, patience=0.5)
     assert not [item for item in (await client.list(REQUESTS)).items if item.name.startswith("espalier-")]
@@ -206,7 +206,7 @@ def test_a_hostile_answer_is_no_certificate(status: Tree, words: str) -> None:
 
 
 async def test_a_request_that_is_gone_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_certificates, "SIGNER", "example.com/nobody")
+    monkeypatch.setattr(client_certificates, "CLIENT_SIGNER", "example.com/nobody")
     issuing = asyncio.create_task(client_certificates.issue(client, "jane", seconds=3600))
     while True:
         own = [item for item in (await client.list(REQUESTS)).items if item.name.startswith("espalier-")]

@@ -64,6 +64,10 @@ SELF_SUBJECT_ACCESS_REVIEW = Resource(
 CERTIFICATE_SIGNING_REQUEST = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
+CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
+"""The signer of client certificates of an API server's own authority."""
+LEAST_VALIDITY = 600
+"""The shortest validity in seconds that a CertificateSigningRequest may ask for."""
 TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 
 

@@ -18,27 +18,20 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from espalier.api.core import CERTIFICATE_SIGNING_REQUEST
+from espalier.api.core import CERTIFICATE_SIGNING_REQUEST, CLIENT_SIGNER, LEAST_VALIDITY
 from espalier.api.meta import Tree
 from espalier.api.text.printable import in_one_line
 from espalier.kube.client import Client, PatchType
 from espalier.kube.connection.pki import KeyPair, new_request
-from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.errors import KubeError, NotFound, NotIssued
 from espalier.kube.objects import Object
 
-SIGNER = "kubernetes.io/kube-apiserver-client"
-LEAST_SECONDS = 600
-"""The shortest validity that Kubernetes allows to request."""
 USAGES = ("client auth", "digital signature")
 _LARGEST = 64 * 1024
 """Bytes of a certificate that are read: what answers may be hostile."""
 _LONGEST_MESSAGE = 200
 _PAUSE = 0.5
 """Seconds between two watches."""
-
-
-class NotIssued(Exception):
-    """No certificate was issued. The message says by whom not, and what to do."""
 
 
 class _Condition(msgspec.Struct):
@@ -105,8 +98,8 @@ def _body(request: bytes, seconds: float) -> Tree:
         "metadata": {"generateName": "espalier-"},
         "spec": {
             "request": base64.b64encode(request).decode(),
-            "signerName": SIGNER,
-            "expirationSeconds": max(LEAST_SECONDS, int(seconds)),
+            "signerName": CLIENT_SIGNER,
+            "expirationSeconds": max(LEAST_VALIDITY, int(seconds)),
             "usages": list(USAGES),
         },
     }

@@ -82,6 +82,10 @@ class Unreachable(KubeError):
         self.sent = sent
 
 
+class NotIssued(Exception):
+    """No certificate was issued. The message says by whom not, and what to do."""
+
+
 class NotKubernetes(KubeError):
     """The response is not from a Kubernetes API server (a proxy's page, another service's port)."""
 

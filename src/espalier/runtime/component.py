@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from espalier.api.kinds import KubeObject
-from espalier.kube.client import Client
 from espalier.kube.rbac import NO_RIGHTS, Right, Rights
-from espalier.runtime.caches.cache import Caches
-from espalier.runtime.manager import Manager
-from espalier.runtime.servers.admission import AdmissionWebhook
-from espalier.runtime.servers.webhooks import Webhooks
+
+if TYPE_CHECKING:  # declarations are read by commands that never run a manager, and start faster without its servers
+    from espalier.kube.client import Client
+    from espalier.runtime.caches.cache import Caches
+    from espalier.runtime.manager import Manager
+    from espalier.runtime.servers.admission import AdmissionWebhook
+    from espalier.runtime.servers.webhooks import Webhooks
 
 
 @dataclass(frozen=True)

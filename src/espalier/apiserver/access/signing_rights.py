@@ -10,7 +10,7 @@ from __future__ import annotations
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.apiserver.access.authorization import MASTERS
-from espalier.apiserver.builtin import signing_requests
+from espalier.apiserver.builtin import certificate_requests
 from espalier.apiserver.requests.requests import Attributes, Authorizer, RequestInfo
 from espalier.apiserver.wire import failures
 
@@ -41,10 +41,10 @@ def _check_signer(info: RequestInfo, verb: str, signer: str, authorizer: Authori
 
 
 def _check_subject(info: RequestInfo, spec: Tree, signer: str) -> None:
-    if signer != signing_requests.MASTERS_SIGNER:
+    if signer != builtin.CLIENT_SIGNER:
         return
     try:
-        groups = signing_requests.organizations(signing_requests.parsed(spec))
+        groups = certificate_requests.organizations(certificate_requests.parsed(spec))
     except ValueError:
         return  # validation says what is wrong
     if MASTERS in groups:

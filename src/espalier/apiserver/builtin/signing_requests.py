@@ -6,26 +6,17 @@ in the conditions), path `status` has the certificate and all other conditions. 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
-
+from espalier.api.core import LEAST_VALIDITY
 from espalier.api.meta import Tree
 from espalier.apiserver.wire import failures
-from espalier.kube.client_certificates import LEAST_SECONDS, SIGNER
 from espalier.kube.errors import StatusCause
 from espalier.kube.transports.wire import User
 
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
-MASTERS_SIGNER = SIGNER
-"""The signer that never signs for administrators (admission plugin CertificateSubjectRestriction)."""
 
 _SIGNER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[^/]+")
 _USAGES = (
@@ -54,7 +45,6 @@ _USAGES = (
     "timestamping",
 )
 _FINAL = (APPROVED, DENIED, FAILED)
-_REQUEST = "CERTIFICATE REQUEST"
 
 
 def with_requester(new: Tree, user: User) -> None:
@@ -69,24 +59,6 @@ def with_requester(new: Tree, user: User) -> None:
         spec.pop(name, None)
     spec["username"] = user.name
     spec["groups"] = list(user.groups)
-
-
-def parsed(spec: Tree) -> x509.CertificateSigningRequest:
-    """The PKCS #10 request of a spec. Raises `ValueError`."""
-    try:
-        pem = base64.b64decode(str(spec.get("request") or ""), validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"not base64: {error}") from None
-    if f"-----BEGIN {_REQUEST}-----".encode() not in pem:
-        raise ValueError(f"PEM block type must be {_REQUEST}")
-    request = x509.load_pem_x509_csr(pem)
-    request.public_bytes(Encoding.DER)
-    return request
-
-
-def organizations(request: x509.CertificateSigningRequest) -> tuple[str, ...]:
-    """The groups that a request is for."""
-    return tuple(str(name.value) for name in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
 
 
 def conditions_by_approval(before: Tree, new: Tree) -> Tree:
@@ -135,10 +107,11 @@ def check(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
 
 
 def _check_spec(spec: Tree) -> Iterator[StatusCause]:
+    from espalier.apiserver.builtin import certificate_requests  # noqa: PLC0415  loads much, and is seldom needed
+
     try:
-        if not parsed(spec).is_signature_valid:
-            raise ValueError("the signature does not belong to its key")
-    except (ValueError, UnsupportedAlgorithm) as error:
+        certificate_requests.check_signature(spec)
+    except ValueError as error:
         yield failures.invalid("spec.request", str(spec.get("request") or ""), str(error))
     usages = spec.get("usages") or []
     if not usages:
@@ -159,8 +132,8 @@ def _check_spec(spec: Tree) -> Iterator[StatusCause]:
     elif signer == "kubernetes.io/legacy-unknown":
         yield failures.invalid("spec.signerName", signer, "the legacy signerName is not allowed via this API version")
     seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < LEAST_SECONDS:
-        detail = f"may not specify a duration less than {LEAST_SECONDS} seconds (10 minutes)"
+    if seconds is not None and seconds < LEAST_VALIDITY:
+        detail = f"may not specify a duration less than {LEAST_VALIDITY} seconds (10 minutes)"
         yield failures.invalid("spec.expirationSeconds", seconds, detail)
 
 

@@ -11,7 +11,7 @@ import itertools
 import math
 import random
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 from structlog.contextvars import bind_contextvars
@@ -24,7 +24,9 @@ from espalier.runtime.caches.mapping import ToKeys, own_key
 from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.controllers.predicates import Predicate, any_change
 from espalier.runtime.controllers.queue import LOW_PRIORITY, Backoff, Taken, WorkQueue
-from espalier.runtime.metrics import ControllerMeasures, Metrics
+
+if TYPE_CHECKING:  # commands import what declares controllers, and start faster without a library of metrics
+    from espalier.runtime.metrics import ControllerMeasures, Metrics
 
 Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
 

@@ -20,11 +20,9 @@ import structlog
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.kube import client_certificates
 from espalier.kube.client import Client
-from espalier.kube.client_certificates import NotIssued
 from espalier.kube.connection.kubeconfig import Kubeconfig
-from espalier.kube.errors import KubeError, NotFound, Unreachable
+from espalier.kube.errors import KubeError, NotFound, NotIssued, Unreachable
 from espalier.kube.rbac import Right
 from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.runtime.clock import Clock
@@ -149,6 +147,8 @@ class AccountTransport:
 
     async def _prepare(self) -> None:
         """Write the rights, and obtain a certificate. Raises `Unreachable`."""
+        from espalier.kube import client_certificates  # noqa: PLC0415  commands that never connect here start faster
+
         client, state = Client(self._administrator, field_manager=FIELD_MANAGER), self._state
         try:
             await self._write_rights(client)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from espalier.api.core import LEAST_VALIDITY
 from espalier.api.resource import Key
 from espalier.cli.kit import flags
 from espalier.cli.kit.connecting.connection import files_of
@@ -18,11 +19,11 @@ from espalier.kube import client_certificates
 from espalier.kube.connection.access import Access
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.connection.pki import KeyPair
-from espalier.kube.errors import Forbidden, KubeError
+from espalier.kube.errors import Forbidden, KubeError, NotIssued
 from espalier.runtime.workload_clusters import remote
 from espalier.runtime.workload_clusters.remote import Connect
 
-LEAST, MOST, DEFAULT = float(client_certificates.LEAST_SECONDS), 86400.0, 3600.0
+LEAST, MOST, DEFAULT = float(LEAST_VALIDITY), 86400.0, 3600.0
 """Seconds of validity: Kubernetes signs for ten minutes at least, and a certificate can't be revoked."""
 API_VERSION = "client.authentication.k8s.io/v1"
 _RESERVED = {"system:": "Kubernetes", "espalier:": "Espalier's manager"}
@@ -82,7 +83,7 @@ async def _issue(connect: Connect, administrator: bytes, user: ClusterUser, key:
     client = connect(administrator)
     try:
         pair = await client_certificates.issue(client, user.name, user.groups, seconds=user.seconds)
-    except client_certificates.NotIssued as error:
+    except NotIssued as error:
         raise Failure(f"cluster {key} issued no certificate: {error}") from None
     except Forbidden as error:
         raise Failure(f"cluster {key} issues no such certificate: {error}") from None

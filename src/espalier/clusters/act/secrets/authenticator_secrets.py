@@ -12,7 +12,6 @@ from espalier.api.core import SECRET, Secret
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render.api_server import authenticator
-from espalier.kube.connection.pki import Authority
 from espalier.runtime.controllers.writer import Precondition
 
 
@@ -28,6 +27,8 @@ async def make_keys(ctx: ClusterContext, render_input: RenderInput) -> None:
     """Apply the Secret, and generate keys unless it has some. Machines use only their own webhook, so their keys may
     differ.
     """
+    from espalier.kube.connection.pki import Authority  # noqa: PLC0415  loads much, which most commands do not need
+
     body = authenticator.secret(render_input)
     applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.cluster_ownership)
     if authenticator.has_keys(applied.tree):

@@ -11,8 +11,6 @@ import configparser
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from cryptography import x509
-
 from espalier.api.text.listing import first
 from espalier.api.text.printable import quoted
 
@@ -64,6 +62,8 @@ def check_certificates(variable: str, text: str) -> None:
     """Check that a text consists of PEM certificates, at least one, with optional comments between them. Raises
     `Unreadable`.
     """
+    from cryptography import x509  # noqa: PLC0415  loads much, which most commands do not need
+
     count = 0
     for line, body in _blocks(variable, text):
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cryptography import x509
 from msgspec.structs import replace
 
 from espalier.api.eksa import cluster as eksa
@@ -102,6 +101,8 @@ def _is_port(text: str) -> bool:
 
 def is_certificates(text: str) -> bool:
     """True for PEM certificates."""
+    from cryptography import x509  # noqa: PLC0415  loads much, which most commands do not need
+
     try:
         return bool(x509.load_pem_x509_certificates(text.encode()))
     except ValueError:

@@ -6,10 +6,9 @@ import base64
 from collections.abc import Iterator
 
 from espalier.api import conditions as condition_list
-from espalier.api.core import CERTIFICATE_SIGNING_REQUEST
+from espalier.api.core import CERTIFICATE_SIGNING_REQUEST, CLIENT_SIGNER
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.kube.client_certificates import SIGNER
 from espalier.kube.connection.pki import Authority
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import CertificateRequest
@@ -23,7 +22,7 @@ _ALLOWED_USAGES = frozenset({"client auth", "digital signature", "key encipherme
 def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes for CertificateSigningRequests of clients of the API server."""
     for request in snapshot.certificate_requests:
-        if snapshot.authority is not None and request.spec.signer_name == SIGNER and request.awaits_signature:
+        if snapshot.authority is not None and request.spec.signer_name == CLIENT_SIGNER and request.awaits_signature:
             key = Key("", request.metadata.name)
             # With the version: a cache that is behind shows a request that was signed meanwhile.
             version = {"resourceVersion": request.metadata.resource_version}
