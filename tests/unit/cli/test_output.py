@@ -204,3 +204,16 @@ def test_progress_continues_below_its_text(aside: str, monkeypatch: pytest.Monke
     assert rest
     assert all(line.startswith("  ") and line[2] != " " for line in rest)
     assert max(map(len, (first, *rest))) <= 60
+
+
+@pytest.mark.parametrize("aside", ["3 minutes", "2.4 s, API gap 1.1 s"])
+def test_aside_of_progress_fits_its_terminal(aside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever room the last line of the text leaves."""
+    for columns in (40, 60, 80):
+        terminal = terminal_of(monkeypatch)
+        console = Console(file=terminal, width=columns, force_terminal=True, color_system=None, highlight=False)
+        for length in range(1, 2 * columns):
+            Progress(console).say(("ready, " * columns)[:length].strip(), aside=aside)
+        lines = terminal.getvalue().splitlines()
+        assert sum(f"({aside})" in line for line in lines) == 2 * columns - 1
+        assert max(map(len, lines)) <= columns

@@ -13,6 +13,9 @@ from espalier.api.text.printable import in_one_line, quoted
 from espalier.cli.kit.printing.layout import LONGEST, cell_len
 from espalier.cli.kit.printing.output import console, within
 
+BELOW = "\n  "
+"""Before what continues a line."""
+
 
 class Progress:
     """Prints what is being waited for. `say` keeps a line; `wait` shows one until the next comes."""
@@ -38,15 +41,17 @@ class Progress:
         return self.out.is_terminal
 
     def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
-        """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
+        """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed; below it, if the
+        terminal has no room beside."""
         self.settle()
-        text = quoted(text, LONGEST)
-        room = self.out.width - (len(aside) + 5 if aside else 0)
-        if self.is_live and cell_len(f"- {text}") > room:  # a command is for copying, so it is not broken
-            shown = escape(within(f"- {text}", self.out.width).removeprefix("- "))
-        else:
-            shown = escape(text)
-        line = f"{sign} {shown}" + (f"   [dim]({_safe(aside)})[/]" if aside else "")
+        text, beside = quoted(text, LONGEST), f"({in_one_line(aside)})" if aside else ""
+        if self.is_live:  # a command is for copying, so it is not broken
+            text = within(f"- {text}", self.out.width).removeprefix("- ")
+        last = text.rpartition("\n")[2] if "\n" in text else f"- {text}"
+        has_room = not self.is_live or cell_len(f"{last}   {beside}") <= self.out.width
+        line = f"{sign} {escape(text)}"
+        if beside:
+            line += f"{'   ' if has_room else BELOW}[dim]{escape(beside)}[/]"
         self.out.print(line, soft_wrap=True)
 
     def show(self, *commands: str) -> None:
