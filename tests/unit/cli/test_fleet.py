@@ -17,6 +17,8 @@ from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.cli.clusters.reports import fleet, top
 from espalier.cli.clusters.reports.fleet import Attention
+from espalier.cli.kit.printing import output
+from espalier.cli.kit.printing.layout import Layout, Table
 from espalier.clusterapi.contract import MachineCounts
 from espalier.clusters.observe.adoptions import Adoptions
 from espalier.kube.objects import Object, to_bytes
@@ -118,11 +120,37 @@ def test_machines_are_counted_by_their_cluster() -> None:
     assert top.machines_in_words(counted[Key("default", "garden")]) == "5/5 (2 old)"
 
 
-def test_a_screen_has_room_for_the_first() -> None:
-    rows = fleet.rows([cluster(f"c{number:02}", condition("Ready", "False")) for number in range(50)], None)
-    assert len(top._on_screen(rows, 24)) == 9
-    ready = fleet.rows([cluster(f"c{number:02}", READY) for number in range(50)], None)
-    assert len(top._on_screen(ready, 24)) == 18
+LONG = "platform-engineering-of-europe/production-cluster-with-a-long-name"
+
+
+@pytest.mark.parametrize("table", [top.FLEET, top.WIDE])
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("name", ["default/c", LONG])
+def test_screen_has_room_for_the_first_and_the_prompt(name: str, width: int, table: Table) -> None:
+    cells = [[f"{name}{at:02}", *("x" * 7 for _ in table.columns[2:]), "w " * 40] for at in range(50)]
+    for lines in (10, 24, 80):
+        shown = top.on_screen(table, cells, width, lines)
+        used = len(Layout(table, width).lines(shown))
+        assert used <= lines - 4 or len(shown) == 1
+        assert len(shown) == 50 or len(Layout(table, width).lines(cells[: len(shown) + 1])) > lines - 4
+
+
+def test_long_name_has_a_line_of_its_own() -> None:
+    """The other columns stay side by side, and every name whole."""
+    sentence = "machine garden-md-0-a is not healthy: its kubelet has stopped posting its status"
+    rows = [
+        ("default/garden", "ready", "5d", "1.35", "3/3", ""),
+        (LONG, "failing", "12d", "1.36", "11/13 (2 old)", sentence),
+    ]
+    assert Layout(top.FLEET, 80).lines(rows) == [
+        "CLUSTER                             STATE     SINCE   KUBERNETES   MACHINES",
+        "    WHY",
+        "default/garden                      ready     5d      1.35         3/3",
+        LONG,
+        "                                    failing   12d     1.36         11/13 (2 old)",
+        "    machine garden-md-0-a is not healthy: its kubelet has stopped posting its…",
+    ]
+    assert Layout(top.FLEET, None).lines(rows)[2].startswith(f"{LONG}   failing")
 
 
 def test_a_fleet_of_none_is_told() -> None:
@@ -134,6 +162,6 @@ def test_the_wide_fleet_has_releases_and_reasons(capsys: pytest.CaptureFixture[s
     rows = fleet.rows([cluster("garden", condition("Ready", "False", reason="Waiting"))], None)
     rows = [replace(row, release="v0.26.0") for row in rows]
     for wide in (True, False):
-        top._write(rows, datetime(2026, 1, 1, tzinfo=UTC), wide=wide)
+        output.write_table(*top.table_of(rows, datetime(2026, 1, 1, tzinfo=UTC), wide=wide))
         shown = capsys.readouterr().out
         assert ("RELEASE" in shown, "v0.26.0" in shown, "  Waiting  " in shown) == (wide, wide, wide)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -20,19 +21,26 @@ from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.printing import formats, output
-from espalier.cli.kit.printing.layout import Table
+from espalier.cli.kit.printing.layout import Layout, Table
 from espalier.clusterapi.contract import MachineCounts
 from espalier.clusters.observe import adoptions
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import readable
 
-FLEET = Table(("Cluster", "State", "Since", "Kubernetes", "Machines", "Why"), sentences=(5,), most_lines=1)
+FLEET = Table(("Cluster", "State", "Since", "Kubernetes", "Machines", "Why"), sentences=(5,), most_lines=1, hangs=True)
 WIDE = Table(
-    ("Cluster", "State", "Since", "Kubernetes", "Machines", "Release", "Reason", "Why"), sentences=(7,), most_lines=1
+    ("Cluster", "State", "Since", "Kubernetes", "Machines", "Release", "Reason", "Why"),
+    sentences=(7,),
+    most_lines=1,
+    hangs=True,
 )
-_AROUND = 6
-"""Lines of a screen beside the rows: summary, header, prompt."""
+_AROUND = 4
+"""Lines of a screen beside the table: summary, empty line, what `--all` shows, prompt."""
+
+
+Cells = Sequence[str]
+"""A row of a table."""
 
 
 @click.command(cls=Command)
@@ -60,32 +68,28 @@ async def top(*, connect: flags.Connection, show_all: bool, output_format: str) 
         output.write_facts({"clusters": [_facts(row) for row in rows]}, output_format, rows="clusters")
         return
     output.say(fleet.summary(rows) + "\n")
-    shown = rows if show_all or output.width() is None else _on_screen(rows, shutil.get_terminal_size().lines)
-    if shown:
-        _write(shown, datetime.now(UTC), wide=output_format == formats.WIDE)
-    if len(shown) < len(rows):
-        output.say(f"--all shows {len(rows) - len(shown)} others, which need less attention")
+    table, cells = table_of(rows, datetime.now(UTC), wide=output_format == formats.WIDE)
+    width = output.width()
+    if not show_all and width is not None:
+        cells = on_screen(table, cells, width, shutil.get_terminal_size().lines)
+    if cells:
+        output.write_table(table, cells)
+    if len(cells) < len(rows):
+        output.say(f"--all shows {len(rows) - len(cells)} others, which need less attention")
 
 
-def _write(rows: list[fleet.Row], now: datetime, *, wide: bool) -> None:
+def table_of(rows: Sequence[fleet.Row], now: datetime, *, wide: bool) -> tuple[Table, Sequence[Cells]]:
+    """The table of a fleet, and its rows."""
     cells = [_cells(row, now) for row in rows]
-    if wide:
-        output.write_table(
-            WIDE, [(*cell[:5], row.release, row.reason, cell[5]) for row, cell in zip(rows, cells, strict=True)]
-        )
-    else:
-        output.write_table(FLEET, cells)
+    return (WIDE, cells) if wide else (FLEET, [(*cell[:5], cell[-1]) for cell in cells])
 
 
-def _on_screen(rows: list[fleet.Row], lines: int) -> list[fleet.Row]:
-    """The rows that have room: those with a reason may take two lines."""
-    room, shown = max(3, lines - _AROUND), []
-    for row in rows:
-        room -= 2 if row.sentence else 1
-        if room < 0:
-            break
-        shown.append(row)
-    return shown
+def on_screen(table: Table, cells: Sequence[Cells], width: int, lines: int) -> Sequence[Cells]:
+    """The first rows, as many as have room on a screen; at least one."""
+    for count in range(min(len(cells), lines), 1, -1):
+        if len(Layout(table, width).lines(cells[:count])) <= lines - _AROUND:
+            return cells[:count]
+    return cells[:1]
 
 
 async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
@@ -99,10 +103,11 @@ async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
     return fleet.machines_of(control_planes.items, deployments.items, adopted)
 
 
-def _cells(row: fleet.Row, now: datetime) -> tuple[str, str, str, str, str, str]:
+def _cells(row: fleet.Row, now: datetime) -> Cells:
     since = span((now - row.since).total_seconds()) if row.since else ""
     machines = machines_in_words(row.machines) if row.machines is not None else ""
-    return str(row.key), str(row.attention), since, row.kubernetes, machines, row.sentence
+    state = (str(row.attention), since, row.kubernetes, machines)
+    return (str(row.key), *state, row.release, row.reason, row.sentence)
 
 
 def machines_in_words(machines: MachineCounts) -> str:

@@ -50,6 +50,8 @@ class Table:
     """Positions of titles that are names or a user's own: they are not printed in capitals."""
     nothing: str = NONE
     """Text of an empty cell."""
+    hangs: bool = False
+    """A first cell that has no room beside the others of its row has a line of its own above them."""
 
     def named(self, *columns: str) -> Table:
         """The same with other titles."""
@@ -124,6 +126,9 @@ class Layout:
         widths, below = self._widths(cells)
         beside = [at for at in range(len(widths)) if at != below]
         total = self._width
+        if self._table.hangs and total is not None:
+            room = widths[0] - max(0, _excess(widths, total))
+            widths[0] = room if room >= cell_len(self._table.columns[0]) else widths[0]
         if total is None or _excess(widths, total) <= 0:
             return _Plan(widths, [beside], below)
         room = max(total - self._indent, _LEAST)
@@ -172,6 +177,9 @@ class Layout:
 
     def _row(self, row: Sequence[str], plan: _Plan, *, is_title: bool = False) -> Iterator[str]:
         indent = ""
+        if self._table.hangs and cell_len(row[0]) > plan.widths[0]:
+            yield row[0]
+            row = ["", *row[1:]]
         for positions in plan.lines:
             columns = [self._cell(row[at], at, plan.widths[at]) for at in positions]
             sizes = [plan.widths[at] for at in positions]
