@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from espalier.api.eksa.releases.infrastructure import CloudStackBundle
+from espalier.api.eksa.vocabulary.metadata_keys import SIMULATED_PROVIDERS
 from espalier.cli.kit.printing.layout import Layout
 from espalier.cli.management.commands import components_of
+from espalier.cli.management.components import components
 from espalier.cli.management.components.component_versions import Versions, compared
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
@@ -78,3 +80,27 @@ def test_image_of_the_release_stays() -> None:
 
 def test_a_version_in_a_heading_is_written_as_it_is() -> None:
     assert Layout(components_of("v0.26.0"), 80).lines([])[0].split() == ["COMPONENT", "FOUND", "v0.26.0", "CHANGE"]
+
+
+def test_simulated_providers_are_named_and_stay() -> None:
+    """One Deployment has all of their controllers."""
+    release = Releases.load().newest().version
+    trees = components.simulated_cluster_api(release)
+    rows = compared([Object(to_bytes(tree)) for tree in trees if tree["kind"] == "Deployment"], BUNDLE)
+    core = next(row for row in rows if row.title == "Cluster API")
+    assert core.present.startswith("v1.")
+    assert core.present == core.wanted
+    others = {row.title: (row.present, row.change) for row in rows if row.title not in ("Espalier", "Cluster API")}
+    kubeadm = ("kubeadm bootstrap", "kubeadm control plane")
+    names = (*kubeadm, "Docker", "vSphere", "CloudStack", "Nutanix", "Tinkerbell", "Snow")
+    assert others == dict.fromkeys(names, ("simulated", "stays"))
+    assert all(row.wanted.startswith("v") for row in rows if row.title in kubeadm)
+
+
+def test_providers_claimed_by_others_are_missing() -> None:
+    item = deployment("default", "any", "x:v1")
+    tree = {
+        **item.tree,
+        "metadata": {**item.tree["metadata"], "annotations": {SIMULATED_PROVIDERS: "bootstrap-kubeadm"}},
+    }
+    assert {row.change for row in compared([Object(to_bytes(tree))], BUNDLE)} == {"missing"}

@@ -162,3 +162,11 @@ MANAGED_BY: Annotated[str, Annotation("machine configs", Writer.CLI, "Accepted, 
 COMPONENTS_VERSION: Annotated[str, Annotation("Cluster", Writer.CLI, "Accepted, without effect.")] = (
     f"{GROUP}/management-components-version"
 )
+SIMULATED_PROVIDERS: Annotated[
+    str,
+    Annotation(
+        "Deployment of the simulated Cluster API",
+        Writer.CLI,
+        "The providers that it simulates, separated by commas, as `cluster.x-k8s.io/provider` names them.",
+    ),
+] = f"{GROUP}/simulated-providers"

@@ -8,14 +8,13 @@ from typing import NamedTuple
 from espalier.api.core import DEPLOYMENT
 from espalier.api.eksa.releases.release import VersionsBundle
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.metadata_keys import SIMULATED_PROVIDERS
 from espalier.api.meta import Tree
 from espalier.cli.install import manifests
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 
-PROVIDER_LABEL = f"{CLUSTER_NAME_LABEL.partition('/')[0]}/provider"
-"""As clusterctl sets it."""
 NO_LONGER_RELEASED = "deprecated"
 """The version in Bundles of EKS Anywhere of a component that it no longer builds."""
 
@@ -41,7 +40,7 @@ class Component(NamedTuple):
 COMPONENTS: Sequence[Component] = (
     Component("Espalier", "", SYSTEM_NAMESPACE, manifests.NAME, "eksa", is_required=True),
     Component("cert-manager", "", "cert-manager", "cert-manager", "cert_manager"),
-    Component("Cluster API", "cluster-api", "capi-system", "capi-controller-manager", "cluster_api", is_required=True),
+    Component("Cluster API", CORE, "capi-system", "capi-controller-manager", "cluster_api", is_required=True),
     Component(
         "kubeadm bootstrap",
         "bootstrap-kubeadm",
@@ -66,13 +65,17 @@ COMPONENTS: Sequence[Component] = (
     Component("Snow", "infrastructure-snow", "caps-system", "caps-controller-manager", "snow"),
 )
 
+PROVIDERS = tuple(component.label for component in COMPONENTS if component.label and component.label != CORE)
+"""Labels of the providers, without Cluster API itself."""
+SIMULATED = "simulated"
+
 
 class Versions(NamedTuple):
     """A component with the version that runs, and the one of a release."""
 
     title: str
     present: str
-    """Empty if it is not installed."""
+    """Empty if it is not installed; `SIMULATED` if the Deployment of Cluster API simulates it."""
     wanted: str
     """Empty if the release does not say."""
 
@@ -81,7 +84,7 @@ class Versions(NamedTuple):
         """The change in a word."""
         if not self.present:
             return "missing"
-        return "stays" if self.present == self.wanted or not self.wanted else "changes"
+        return "stays" if self.present in (self.wanted, SIMULATED) or not self.wanted else "changes"
 
 
 async def read(client: Client) -> list[Object]:
@@ -114,6 +117,7 @@ def _wanted(component: Component, bundle: VersionsBundle) -> str:
 def compared(deployments: Iterable[Object], bundle: VersionsBundle) -> list[Versions]:
     """Required components, and those that are installed, with the versions of an entry of Bundles."""
     present_deployments = list(deployments)
+    simulated = {label for item in present_deployments for label in _simulated_by(item)}
     rows = []
     for component in COMPONENTS:
         part = getattr(bundle, component.field, None)
@@ -121,9 +125,16 @@ def compared(deployments: Iterable[Object], bundle: VersionsBundle) -> list[Vers
         controller = getattr(part, "cluster_controller", None)
         if controller is not None and present == _tag(controller.uri):  # which has the number of a build, too
             of_release = present
+        if not present and component.label in simulated:
+            present = SIMULATED
         if present or component.is_required:
             rows.append(Versions(component.title, present, of_release))
     return rows
+
+
+def _simulated_by(item: Object) -> list[str]:
+    is_core = any(component.label == CORE and _is_of(item, component) for component in COMPONENTS)
+    return [*filter(None, item.metadata.annotations.get(SIMULATED_PROVIDERS, "").split(","))] if is_core else []
 
 
 def _is_of(item: Object, component: Component) -> bool:

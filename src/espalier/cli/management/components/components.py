@@ -10,6 +10,7 @@ import msgspec
 from espalier.api import core, flux
 from espalier.api.core import DEPLOYMENT
 from espalier.api.definitions.crd import crd_of
+from espalier.api.eksa.vocabulary.metadata_keys import SIMULATED_PROVIDERS
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.trees import json_trees
@@ -19,6 +20,7 @@ from espalier.cli.install.deployment import HEALTH_PORT
 from espalier.cli.kit import shown_commands
 from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure
+from espalier.cli.management.components import component_versions
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.providers.kinds import SIMULATED_KINDS
@@ -140,14 +142,15 @@ def simulated_cluster_api(release: str, releases: Releases | None = None) -> lis
         ],
     }
     template = {"metadata": {"labels": labels}, "spec": pod}
+    deployment = core.DEPLOYMENT.body(_CAPI, CAPI_NAMESPACE)
+    deployment["metadata"]["annotations"] = {SIMULATED_PROVIDERS: ",".join(component_versions.PROVIDERS)}
     return [
         core.NAMESPACE.body(CAPI_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in SIMULATED_KINDS),
         core.SERVICE_ACCOUNT.body(_CAPI, CAPI_NAMESPACE),
         core.CLUSTER_ROLE.body(_CAPI) | {"rules": everything},
         core.CLUSTER_ROLE_BINDING.body(_CAPI) | {"roleRef": role, "subjects": [subject]},
-        core.DEPLOYMENT.body(_CAPI, CAPI_NAMESPACE)
-        | {"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}},
+        deployment | {"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}},
     ]
 
 
