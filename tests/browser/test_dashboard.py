@@ -21,7 +21,7 @@ from espalier.cli.kit import flags
 from espalier.cli.kit.connecting import connection
 from espalier.kube.client import PatchType
 from tests.support.environments import browser as browsers
-from tests.support.environments.browser import Reader, checks, dashboard, reader
+from tests.support.environments.browser import BEYOND, WATCH_STATES, Reader, checks, dashboard, reader
 from tests.support.environments.environment import PROGRAM, LocalEnvironment, local_environment
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -54,20 +54,6 @@ def create(env: LocalEnvironment, text: str) -> None:
     told = env.apply(text)
     assert told.code == 0, told.err
 
-
-BEYOND = """(width) => [...document.querySelectorAll("main *")]
-  .filter((element) => element.getBoundingClientRect().right > width + 1 && element.checkVisibility())
-  .filter((element) => !element.closest(".unseen, pre")).map((element) => element.outerHTML.slice(0, 120))"""
-"""The elements that reach beyond the window."""
-
-WATCH_STATES = """() => {
-  window.seen = new Set();
-  new MutationObserver(() => {
-    for (const state of document.querySelectorAll(".machines .state")) seen.add(state.textContent);
-    if (document.querySelector("progress")) seen.add("a progress bar");
-  }).observe(document.body, { subtree: true, childList: true });
-}"""
-"""Collect each state that a machine is shown in."""
 
 WATCH_STEPS = """() => {
   window.steps = new Set();

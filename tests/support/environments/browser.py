@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,15 +62,18 @@ def dashboard(env: LocalEnvironment, *flags: str) -> Iterator[str]:
 class Reader:
     """Somebody who looks at a dashboard. What goes wrong in the page is collected in `problems`."""
 
-    def __init__(self, context: BrowserContext, address: str) -> None:
+    def __init__(self, context: BrowserContext, address: str, enter: Callable[[Page], None] | None = None) -> None:
+        """`enter` leads from what the address shows to the first page, where there is something between."""
         self.context = context
         self.problems: list[str] = []
         self.page: Page = context.new_page()
         self.page.on("console", self._on_message)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("request", lambda request: self._on_request(request.url))
-        self.origin = address.partition("/?")[0]
+        self.origin = address.partition("/?")[0].rstrip("/")
         self.page.goto(address)
+        if enter is not None:
+            enter(self.page)
         self.page.wait_for_selector("#live.on")
         self.root = self.page.url
 
@@ -84,22 +87,46 @@ class Reader:
 
     def look_at(self, path: str) -> Page:
         """Open a page of the dashboard."""
-        self.page.goto(self.root + path)
+        self.page.goto(self.root.partition("?")[0] + path)
         self.page.wait_for_selector("#live.on")
         return self.page
 
 
 @contextmanager
-def reader(browser: Browser, address: str, *, width: int = 1280, scheme: str = "light") -> Iterator[Reader]:
-    """A reader with a window of this width, in a theme."""
+def reader(
+    browser: Browser,
+    address: str,
+    *,
+    width: int = 1280,
+    scheme: str = "light",
+    enter: Callable[[Page], None] | None = None,
+) -> Iterator[Reader]:
+    """A reader with a window of this width, in a theme, who accepts any certificate."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if scheme == "dark" else "light",
+        ignore_https_errors=True,
     )
     context.set_default_timeout(SECONDS * 1000)
     try:
-        yield Reader(context, address)
+        yield Reader(context, address, enter)
     finally:
         context.close()
+
+
+BEYOND = """(width) => [...document.querySelectorAll("main *")]
+  .filter((element) => element.getBoundingClientRect().right > width + 1 && element.checkVisibility())
+  .filter((element) => !element.closest(".unseen, pre")).map((element) => element.outerHTML.slice(0, 120))"""
+"""The elements that reach beyond the window."""
+
+WATCH_STATES = """() => {
+  window.seen = new Set();
+  new MutationObserver(() => {
+    for (const state of document.querySelectorAll(".machines .state")) seen.add(state.textContent);
+    if (document.querySelector("progress")) seen.add("a progress bar");
+  }).observe(document.body, { subtree: true, childList: true });
+}"""
+"""Collect each state that a machine is shown in."""
 
 
 def checks() -> str:

@@ -320,7 +320,7 @@ async def test_unlistable_kind_is_named_in_its_place() -> None:
         dates = "eksareleases.anywhere.eks.amazonaws.com and bundles.anywhere.eks.amazonaws.com in all namespaces."
         assert f"Dates of support are not shown: you may not list {dates}" in page
         assert page.count("Dates of support") == 1
-        assert 'id="count"' not in page
+        assert '<span id="count" role="status" data-noun="cluster"></span>' in page
     async with served(user=NOBODY, namespaces=["orchard"]) as env:
         await env.open()
         page = await eventually(env.page, lambda page: "you may not list" in page)
@@ -561,7 +561,7 @@ async def test_seeds_that_may_not_be_listed_leave_the_rest() -> None:
         page = await eventually(env.page, lambda page: page.count("you may not list") == 3)
         assert "Seeds are not shown: you may not list seeds.core.gardener.cloud" in page
         assert "Leases of seeds are not shown" in page
-        assert 'id="count"' not in page
+        assert '<span id="count" role="status" data-noun="shoot"></span>' in page
 
 
 async def test_page_of_an_unlistable_shoot_says_so() -> None:

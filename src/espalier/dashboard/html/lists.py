@@ -78,7 +78,7 @@ def page_of_all(title: str, noun: str, total: int | None, feed: Feed, *tables: N
                     aria_keyshortcuts="/",
                 ),
             ],
-            h.span("#count", role="status", data_noun=noun)[counted(total, noun)] if total is not None else None,
+            h.span("#count", role="status", data_noun=noun)[counted(total, noun) if total is not None else ""],
         ],
         h.div("#notice-place")[made(feed.of("notice-place"))],
         *tables,

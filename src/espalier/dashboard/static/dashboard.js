@@ -211,8 +211,8 @@ class Table {
       row.hidden = !(fits && words.every((word) => text.includes(word)));
       if (!row.hidden) shown += 1;
     }
-    if (count) {
-      const total = this.rows.rows.length;
+    const total = this.rows.rows.length;
+    if (count && (total || count.textContent)) { // without a text, the reader may not list them: how many, nobody says
       const noun = total === 1 ? count.dataset.noun : `${count.dataset.noun}s`;
       const text = shown === total ? `${total} ${noun}` : `${shown} of ${total} ${noun}`;
       if (count.textContent !== text) count.textContent = text;

@@ -107,7 +107,7 @@ class GardenView(View):
 
     def page(self) -> str:
         """The page of shoots and seeds."""
-        is_known = self._shoots or not self._observation.is_forbidden(self._observation.shoots)
+        is_known = self._shoots or self._observation.shoots.synced
         total = len(self._shoots) if is_known else None
         return frames.page(self.frame, "shoots", "Shoots", self.feed, "events/shoots", *html.content(self.feed, total))
 

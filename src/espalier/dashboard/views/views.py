@@ -202,6 +202,6 @@ class FleetView(View):
 
     def page(self) -> str:
         """The page of all clusters."""
-        is_known = self._rows or not self._observation.is_forbidden(self._observation.clusters)
+        is_known = self._rows or self._observation.clusters.synced
         content = fleet_html.content(self.feed, len(self._rows) if is_known else None)
         return frames.page(self.frame, "", "Clusters", self.feed, "events/fleet", *content)
