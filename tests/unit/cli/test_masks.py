@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import pytest
+import yaml
 
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.cli.clusters.support import fields, values
@@ -111,6 +112,37 @@ def test_text_beyond_the_bounds_is_counted(text: str, is_cut: bool) -> None:
     taken = list(values.of_field("userData", text, cut))
     assert (len(cut) == 1) is is_cut
     assert is_cut or {f"value{n}" for n in range(100)} <= set(taken)
+
+
+WORKFLOW = {
+    "name": "garden",
+    "tasks": [
+        {
+            "worker": "{{.device_1}}",
+            "actions": [
+                {
+                    "image": "writefile:v1",
+                    "name": "write-netplan",
+                    "environment": {"DEST_PATH": "/etc/netplan/c.yaml", "CONTENTS": "network:\n  psk: kestrel-9\n"},
+                    "command": ["join", "--token", "peregrine"],
+                }
+            ],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [yaml.safe_dump(WORKFLOW), json.dumps(WORKFLOW), "tasks: [\nenvironment:\n  A: kestrel-9\n  token: peregrine\n"],
+    ids=["yaml", "json", "broken"],
+)
+def test_workflow_is_masked_as_text_too(text: str) -> None:
+    """Tinkerbell's machine templates have it as text, TinkerbellTemplateConfigs as fields."""
+    of_text = set(values.of_field("spec", {"template": {"spec": {"templateOverride": text}}}, []))
+    assert {"kestrel-9", "peregrine"} <= set(values.of_field("template", WORKFLOW, []))
+    assert {"kestrel-9", "peregrine"} <= of_text
+    assert "write-netplan" not in of_text
 
 
 @pytest.mark.parametrize("name", ["postKubeadmCommands", "userData"])

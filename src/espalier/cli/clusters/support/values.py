@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 import msgspec
 
+from espalier.api.text.violations import ManifestError
 from espalier.api.trees import json_trees, yaml_trees
 
 LEAST, LONGEST = 6, 4096
@@ -235,6 +236,8 @@ _COMMANDS = frozenset({"args", "command"})
 _ENVIRONMENTS = frozenset({"env", "extraEnvs"})
 _SCRIPTS = frozenset({"preKubeadmCommands", "postKubeadmCommands", "bootCommands"})
 _VALUES = frozenset({"extraArgs", "content", "userData", "proxyConfiguration", "httpProxy", "httpsProxy", "proxy"})
+_TEMPLATES = frozenset({"templateOverride"})
+"""Fields of Tinkerbell's machines with a workflow as text, which a TinkerbellTemplateConfig has as fields."""
 _DOMAINS = ("k8s.io", "kubernetes.io", "eks.amazonaws.com", "gardener.cloud")
 """Ends of the domains of annotations that controllers write."""
 
@@ -260,12 +263,24 @@ def of_field(name: str, value: Any, cut: list[str]) -> Iterator[str]:
         elif name in _VALUES or name.endswith("ExtraArgs") or (name == "environment" and isinstance(value, Mapping)):
             for within, text in _strings(value, name):
                 yield from of_text(within, text, cut)
-        elif isinstance(value, str) and _is_credential(name):
-            yield from of_text(name, value, cut)
+        elif isinstance(value, str) and (name in _TEMPLATES or _is_credential(name)):
+            if (tree := _tree(value) if name in _TEMPLATES else None) is not None:
+                waiting += tree.items()
+            else:
+                yield from of_text(name, value, cut)
         elif isinstance(value, Mapping):
             waiting += value.items()
         elif isinstance(value, list):
             waiting += [(name, inner) for inner in value]
+
+
+def _tree(text: str) -> dict[str, Any] | None:
+    """The tree of a text that is a YAML document of fields; None for any other, or one beyond the bounds."""
+    try:
+        trees = yaml_trees.trees(text, "") if len(text) <= MOST_CHARACTERS else []
+    except ManifestError:
+        return None
+    return trees[0] if len(trees) == 1 and isinstance(trees[0], dict) else None
 
 
 def _is_credential(name: str) -> bool:
