@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION as DEFINITIONS
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET as SECRETS
 from espalier.api.resource import Resource
 from espalier.cli.kit import flags
 from espalier.cli.kit.connecting import connection
 from espalier.kube.errors import NotFound
-from tests.support.environments.environment import LocalEnvironment
+from tests.support.environments.environment import CommandResult, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
@@ -93,10 +94,63 @@ def test_namespace_of_a_manifest_is_created_before_it(env: LocalEnvironment, tmp
     wrong.write_text(file.read_text() + SECRET.replace("{name: extra}", "{name: extra, namespace: moors, uid: 1-2}"))
     refused = env.espalier("create", "cluster", "-f", str(wrong), "--all-kinds")
     assert refused.code == 1
-    assert "namespace moors was created, and nothing else" in refused.err
+    assert "created, and nothing else: Namespace moors" in refused.err
     assert there()
 
     assert env.espalier("create", "cluster", "-f", str(file), "--all-kinds").code == 0
     planned = env.espalier("plan", "-f", str(file))
     assert (planned.code, "does not exist" in planned.out + planned.err) == (0, False)
     assert env.espalier("delete", "cluster", "-f", str(file), "--all-kinds").code == 0
+
+
+DEFINITION = """---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: fences.example.com}
+spec:
+  group: example.com
+  scope: SCOPE
+  names: {kind: Fence, plural: fences}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {posts: {type: integer}}}}}}
+"""
+FENCE = "---\napiVersion: example.com/v1\nkind: Fence\nmetadata: {name: oak}\nspec: {posts: 3}\n"
+FENCES = Resource("example.com", "v1", "fences", "Fence")
+
+
+def test_definition_and_its_object_are_in_one_file(env: LocalEnvironment, tmp_path: Path) -> None:
+    file = tmp_path / "heath.yaml"
+    manifest, definition = "---\n" + EXAMPLE.replace("hedge", "heath"), DEFINITION.replace("SCOPE", "Namespaced")
+
+    def there(resource: Resource = FENCES, name: str = "oak", namespace: str | None = "default") -> bool:
+        return asyncio.run(exists(env, resource, name, namespace))
+
+    def create(text: str, *more: str) -> CommandResult:
+        file.write_text(text)
+        return env.espalier("create", "cluster", "-f", str(file), "--all-kinds", *more)
+
+    # Objects come before the definition that they need, in the file.
+    tried = create(FENCE + manifest + definition, "--dry-run=server")
+    assert (tried.code, "what is of kind Fence was not tried on the server" in tried.err) == (0, True), tried.err
+    assert not there(DEFINITIONS, "fences.example.com", None)
+    # A definition that the API server refuses, or that has no shape of one: nothing is written.
+    for wrong in (definition.replace("Namespaced", "Somewhere"), "---\n" + definition[4:].split("spec:")[0]):
+        refused = create(FENCE + manifest + wrong)
+        assert refused.code == 1
+        assert "Traceback" not in refused.err
+        assert not there(DEFINITIONS, "fences.example.com", None)
+    # An object that its own definition refuses: the definition stays, and the command says so.
+    refused = create(FENCE.replace("3", "many") + manifest + definition)
+    assert refused.code == 1
+    assert "created, and nothing else: CustomResourceDefinition fences.example.com" in refused.err
+    assert "posts" in refused.err
+    assert not there()
+    assert create(FENCE + manifest + definition).code == 0
+    assert there()
+    gone = env.espalier("delete", "cluster", "-f", str(file), "--all-kinds")
+    assert (gone.code, "CustomResourceDefinition fences.example.com is ignored" in gone.err) == (0, True), gone.err
+    assert not there()
+    assert there(DEFINITIONS, "fences.example.com", None)

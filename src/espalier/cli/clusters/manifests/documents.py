@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import leniency, manifests
@@ -394,14 +393,13 @@ async def apply_all(
     of the write. It plans a Cluster on trial without the other objects, so its plan is printed only if these are
     unchanged.
 
-    An API server tries no object in a namespace that does not exist. So Namespaces are written before the objects in
-    them are tried; in a dry run, these are not tried.
+    An API server tries no object in a namespace that does not exist, or of a kind that it does not serve. So Namespaces
+    and CustomResourceDefinitions are written before the objects that need them are tried; in a dry run, these are not.
 
     The objects of an existing Cluster are written under a pause: see `command_pause`.
     """
     told: list[str] = []
-    made = (tree["metadata"]["name"] for resource, tree in prepared if resource == NAMESPACE)
-    absent = await absent_namespaces(client, made)
+    absent = await other_kinds.absent(client, prepared)
     with client.warning(told.append):
         tried = await _tried(client, prepared, absent, dry_run=dry_run)
     if dry_run:
@@ -410,8 +408,8 @@ async def apply_all(
         plans = [text for text in told if text.startswith(summary.SENTENCE)]
         if plans and not await _are_there(client, prepared, tried):
             told = [PLAN_INSTEAD, *(text for text in told if text not in plans)]
-        if absent:
-            told.append(f"what is in namespace {', '.join(absent)} was not tried on the server: it does not exist yet")
+        if any(absent.needs(resource, tree) for resource, tree in prepared):
+            told.append(f"what is {absent} was not tried on the server: it does not exist yet")
         for text in told:
             client.warn(text)
         return tried
@@ -429,45 +427,31 @@ async def apply_all(
     return applied
 
 
-async def absent_namespaces(client: Client, names: Iterable[str]) -> list[str]:
-    """Those of these Namespaces that do not exist yet. One that the caller may not read counts as existing: whoever may
-    not read it may not create it, and the server says so."""
-    absent = []
-    for name in names:
-        try:
-            await client.get(NAMESPACE, name)
-        except NotFound:
-            absent.append(name)
-        except Forbidden:
-            pass
-    return absent
-
-
 async def _tried(
-    client: Client, prepared: Sequence[tuple[Resource, Tree]], absent: Collection[str], *, dry_run: bool
+    client: Client, prepared: Sequence[tuple[Resource, Tree]], absent: other_kinds.Absent, *, dry_run: bool
 ) -> list[Object]:
-    """The objects as the server would store them, after the Namespaces that were `absent` are written; in a dry run,
-    those within them as they are. Raises the errors of the server, after it printed which Namespaces stay."""
-    within = [tree["metadata"].get("namespace") in absent for _, tree in prepared]
+    """The objects as the server would store them, after those are written that are `absent`; in a dry run, those that
+    need these as they are. Raises the errors of the server, after it printed which objects stay."""
     tried: dict[int, Object] = {}
     for at, (resource, tree) in enumerate(prepared):
-        if not within[at]:
+        if not absent.needs(resource, tree):
             tried[at] = await _send(client, resource, tree, dry_run=True)
         elif dry_run:
             tried[at] = Object(to_bytes(tree))
-    if absent and not dry_run:
+    if len(tried) < len(prepared):
         created: list[str] = []
         try:
             for resource, tree in prepared:
-                if resource == NAMESPACE and tree["metadata"]["name"] in absent:
+                if absent.has(resource, tree):
                     await _send(client, resource, tree, dry_run=False)
-                    created.append(tree["metadata"]["name"])
+                    created.append(f"{resource.kind} {tree['metadata']['name']}")
+            await other_kinds.until_served(client, absent.kinds)
             for at, (resource, tree) in enumerate(prepared):
-                if within[at]:
+                if at not in tried:
                     tried[at] = await _send(client, resource, tree, dry_run=True)
-        except KubeError:
+        except (KubeError, Failure):
             if created:
-                output.say_wrapped(f"namespace {', '.join(created)} was created, and nothing else", stderr=True)
+                output.say_wrapped(f"created, and nothing else: {', '.join(created)}", stderr=True)
             raise
     return [tried[at] for at in range(len(prepared))]
 

@@ -6,15 +6,17 @@ EKS Anywhere's command ignores them, as GitOps repositories have them beside a C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
+import msgspec
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.manifests.manifests import Document
-from espalier.api.meta import Tree
+from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.text.listing import first
 from espalier.api.text.printable import in_one_line, quoted
@@ -22,13 +24,16 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.printing import output
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Forbidden, NotFound
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 CONTAINERS = (NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 """Kinds whose deletion deletes objects that no manifest of ours has."""
 
+SERVED_WITHIN = 60.0
+"""Seconds for an API server to serve a kind whose CustomResourceDefinition was written."""
+_PAUSE = 0.2
 _LONGEST_NAME = 200
 _MOST_KINDS = 20
 
@@ -53,17 +58,16 @@ def say(others: Sequence[Document], advice: str = "") -> None:
 async def prepared(client: Client, others: Sequence[Document], namespace: str) -> list[tuple[Resource, Tree]]:
     """Resource and tree of each, with the default namespace filled in; Namespaces and CRDs come first.
 
-    Raises `Failure` with every object that can't be applied: without a name, or of a kind that the server lacks.
+    Raises `Failure` with every object that can't be applied: without a name, or of a kind that neither the server nor
+    a CRD among the objects has.
     """
     if not others:
         return []
-    served = {
-        (offered.resource.api_version, offered.resource.kind): offered.resource
-        for offered in await Discovery(client).resources()
-    }
+    served = await _served(client)
+    usable = {(each.api_version, each.kind): each for document in others for each in _defined(document.tree)} | served
     problems, resources, is_unserved = [], [], False
     for other in others:
-        place, resource = f"{other.source}:{other.line('kind')}", served.get((other.api_version, other.kind))
+        place, resource = f"{other.source}:{other.line('kind')}", usable.get((other.api_version, other.kind))
         if resource is None:
             kind = quoted(f"{other.api_version} {other.kind}", _LONGEST_NAME)
             problems.append(f"{place}: the management cluster serves no {kind}; install it, or remove the object")
@@ -79,6 +83,113 @@ async def prepared(client: Client, others: Sequence[Document], namespace: str) -
     if problems:
         raise Failure("\n".join(problems))
     return sorted(resources, key=lambda item: item[0] not in CONTAINERS)
+
+
+class Absent(NamedTuple):
+    """What objects of a manifest need before an API server tries them, and what the manifest has of it."""
+
+    namespaces: Collection[str]
+    """Namespaces that do not exist yet."""
+    kinds: Collection[Resource]
+    """Kinds that are not served yet."""
+
+    def needs(self, resource: Resource, tree: Tree) -> bool:
+        """True for an object that needs some of it."""
+        return resource in self.kinds or tree["metadata"].get("namespace") in self.namespaces
+
+    def has(self, resource: Resource, tree: Tree) -> bool:
+        """True for an object that is some of it."""
+        if resource == NAMESPACE:
+            return tree["metadata"]["name"] in self.namespaces
+        return resource == CUSTOM_RESOURCE_DEFINITION and any(kind in self.kinds for kind in _defined(tree))
+
+    def __str__(self) -> str:
+        kinds = sorted({kind.kind for kind in self.kinds})
+        parts = (
+            self.namespaces and f"in namespace {', '.join(self.namespaces)}",
+            kinds and f"of kind {', '.join(kinds)}",
+        )
+        return " or ".join(map(str, filter(None, parts)))
+
+
+async def absent(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> Absent:
+    """The Namespaces of a manifest that do not exist yet, and the kinds of its CRDs that are not served yet."""
+    names = [tree["metadata"]["name"] for resource, tree in prepared if resource == NAMESPACE]
+    definitions = [tree for resource, tree in prepared if resource == CUSTOM_RESOURCE_DEFINITION]
+    served = set((await _served(client)).values()) if definitions else set()
+    kinds = {kind for tree in definitions for kind in _defined(tree)} - served
+    return Absent(await absent_namespaces(client, names), kinds)
+
+
+async def absent_namespaces(client: Client, names: Iterable[str]) -> list[str]:
+    """Those of these Namespaces that do not exist yet. One that the caller may not read counts as existing: whoever may
+    not read it may not create it, and the server says so."""
+    lacking = []
+    for name in names:
+        try:
+            await client.get(NAMESPACE, name)
+        except NotFound:
+            lacking.append(name)
+        except Forbidden:
+            pass
+    return lacking
+
+
+async def until_served(client: Client, kinds: Collection[Resource]) -> None:
+    """Wait until an API server serves these kinds, whose CRDs were written. Raises `Failure` if it does not."""
+    missing = set(kinds)
+    try:
+        async with asyncio.timeout(SERVED_WITHIN):
+            while True:
+                missing -= set((await _served(client)).values())
+                if not missing:
+                    return
+                await asyncio.sleep(_PAUSE)  # a watch of CRDs would show when they are accepted, not when served
+    except TimeoutError:
+        names = first(sorted(kind.group_resource for kind in missing), _MOST_KINDS)
+        raise Failure(
+            f"CustomResourceDefinition {names}: it was created, but the API server does not serve it after "
+            f"{SERVED_WITHIN:g} s; its conditions say why (`kubectl describe crd NAME`)"
+        ) from None
+
+
+async def _served(client: Client) -> dict[tuple[str, str], Resource]:
+    """The kinds of an API server."""
+    offered = [entry.resource for entry in await Discovery(client).resources()]
+    return {(resource.api_version, resource.kind): resource for resource in offered}
+
+
+class _Names(Observed, frozen=True):
+    kind: str
+    plural: str
+
+
+class _Version(Observed, frozen=True):
+    name: str
+    served: bool
+
+
+class _Spec(Observed, frozen=True):
+    group: str
+    names: _Names
+    scope: str
+    versions: list[_Version]
+
+
+def _defined(tree: Tree) -> list[Resource]:
+    """The kinds that a CustomResourceDefinition defines; none of one that the API server will refuse, or of others."""
+    definition = CUSTOM_RESOURCE_DEFINITION
+    if (tree.get("apiVersion"), tree.get("kind")) != (definition.api_version, definition.kind):
+        return []
+    with suppress(msgspec.ValidationError):
+        spec = msgspec.convert(tree.get("spec"), _Spec)
+        names, namespaced = spec.names, spec.scope == "Namespaced"
+        return [
+            Resource(spec.group, version.name, names.plural, names.kind, namespaced)
+            for version in spec.versions
+            if version.served
+        ]
+    return []
 
 
 def _kinds(served: Iterable[Resource]) -> str:

@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.text.violations import Violation
 from espalier.cli.clusters import chosen_release, installed_cluster_api, lifecycle
-from espalier.cli.clusters.manifests import crd_rules, documents, preflight
+from espalier.cli.clusters.manifests import crd_rules, documents, other_kinds, preflight
 from espalier.cli.clusters.plans.plan_text import Planned
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design.cluster_objects import runtime_hooks
@@ -227,7 +227,7 @@ async def _of_absent_namespaces(client: Client, trees: Sequence[Tree]) -> list[s
     return [
         f"namespace {name} does not exist: create it first, or have it in the manifest, and create the cluster with "
         "--all-kinds"
-        for name in await documents.absent_namespaces(client, sorted(named))
+        for name in await other_kinds.absent_namespaces(client, sorted(named))
     ]
 
 
