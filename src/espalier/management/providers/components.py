@@ -230,12 +230,13 @@ def _forbidden(path: str, label: str, trees: Sequence[Tree]) -> Iterator[str]:
     """Objects that are not for a provider to install."""
     made = {tree["metadata"]["name"] for tree in trees if tree["kind"] == "Namespace"}
     groups = CERTIFICATES if label == CERT_MANAGER else _GROUP
+    elsewhere: dict[str, list[str]] = {}
     for tree in trees:
         kind, name, namespace = tree["kind"], tree["metadata"]["name"], tree["metadata"].get("namespace")
         at = f"{path}: {kind} {name}"
         if kind not in _ALLOWED.get(_group(tree), ()):
             yield f"{at}: {tree['apiVersion']} {kind} is not among the kinds that a provider may install"
-        elif kind == "Namespace" and (name in (SYSTEM_NAMESPACE, "default") or name.startswith("kube-")):
+        elif kind == "Namespace" and _is_of_others(name):
             yield f"{at}: a provider may not install this namespace: allowed is one of its own"
         elif kind == "CustomResourceDefinition":
             group = tree["spec"]["group"]
@@ -244,7 +245,18 @@ def _forbidden(path: str, label: str, trees: Sequence[Tree]) -> Iterator[str]:
         elif kind not in _OF_CLUSTER and namespace not in made:
             is_election = label == CERT_MANAGER and namespace == "kube-system" and kind in _LEADERS
             if not is_election:
-                yield f"{at}: found namespace {namespace or 'none'}, allowed are those of the file: {_of(made)}"
+                elsewhere.setdefault(namespace or "", []).append(f"{kind} {name}")
+    for namespace, objects in elsewhere.items():
+        # Charts lack it, which the files of a release have.
+        advice = f": add Namespace {namespace} to it" if namespace and not _is_of_others(namespace) else ""
+        yield (
+            f"{path}: {first(objects, 2)}: found namespace {namespace or 'none'}, allowed are those of the file: "
+            f"{_of(made)}{advice}"
+        )
+
+
+def _is_of_others(namespace: str) -> bool:
+    return namespace in (SYSTEM_NAMESPACE, "default") or namespace.startswith("kube-")
 
 
 def _of(names: set[str]) -> str:

@@ -140,10 +140,21 @@ def test_what_no_provider_installs_is_refused(trees: Sequence[object], told: str
 
 def test_all_problems_of_all_files_are_told() -> None:
     """Up to ten; a file that is no YAML is one of them."""
-    secrets = [labelled({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"a{n}"}}) for n in range(11)]
-    problems = refused({"a.yaml": b"a: [", "b.yaml": text(*secrets)})
+    pods = [labelled({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"a{n}"}}) for n in range(11)]
+    problems = refused({"a.yaml": b"a: [", "b.yaml": text(*pods)})
     assert (len(problems), problems[-1]) == (11, "and 2 more")
     assert problems[0].startswith("a.yaml:2:1: ")
+
+
+def test_objects_of_one_namespace_are_told_in_a_line() -> None:
+    """With the advice for a chart, which lacks its Namespace; nobody is advised to install one of others."""
+    metadata = [{"name": f"a{n}", "namespace": namespace} for namespace in ("own", "kube-system") for n in range(3)]
+    trees = [labelled({"apiVersion": "v1", "kind": "Secret", "metadata": each}) for each in metadata]
+    assert refused({"a.yaml": text(*trees)}) == [
+        "a.yaml: Secret a0, Secret a1 and 1 more: found namespace own, allowed are those of the file: none: add "
+        "Namespace own to it",
+        "a.yaml: Secret a0, Secret a1 and 1 more: found namespace kube-system, allowed are those of the file: none",
+    ]
 
 
 def test_one_provider_in_two_files_is_refused() -> None:
