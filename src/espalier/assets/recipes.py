@@ -12,8 +12,8 @@ from espalier.api.version_matrix import KUBERNETES as KUBERNETES_MINORS
 from espalier.api.version_matrix import ROWS, Row, selected_row
 from espalier.assets.base import DEFAULT_REPOSITORY, NAME
 from espalier.assets.component import HERE, MIB, Component, numbers, with_needs
-from espalier.assets.crd_files import CrdFiles, CrdModule
 from espalier.assets.go import GoModule
+from espalier.assets.module_files import CrdFiles, CrdModule, RenderedChart
 from espalier.assets.node_base import NodeBase
 from espalier.assets.node_root import NodeRoot
 
@@ -201,6 +201,7 @@ CLUSTERCTL = GoModule(
     stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
 )
 """Moves clusters as others do, for tests of what is left of ours. Of no group: `make real-assets REAL=clusterctl`."""
+_SUMS_OF_CERT_MANAGER = {"1.21.1": "h1:0LttV37Q5c2CBNoHkjuI8sLKTXWZDC2SwQkxrBMKV9w="}
 HELM_MODULE = "helm.sh/helm/v3"
 HELM = GoModule(
     "helm",
@@ -222,6 +223,28 @@ HELM = GoModule(
     },
 )
 """Installs the chart, for tests of it. Group `helm`: `make real-assets REAL=helm`."""
+CERT_MANAGER = RenderedChart(
+    "cert-manager",
+    module="github.com/cert-manager/cert-manager",
+    release=ROW.cert_manager,
+    sum=_SUMS_OF_CERT_MANAGER[ROW.cert_manager],
+    namespace_file="deploy/manifests/namespace.yaml",
+    chart="deploy/charts/cert-manager",
+    # make/manifests.mk of the module.
+    flags=(
+        "--kube-version=1.29.0",
+        "--api-versions=",
+        "--namespace=cert-manager",
+        "--set=crds.enabled=true",
+        "--set=creator=static",
+        "--set=startupapicheck.enabled=false",
+    ),
+    helm=HELM,
+    size=2 * MIB,
+    workspace=100 * MIB,
+    minutes=0.2,
+)
+"""The `cert-manager.yaml` of a release, for tests of components in files. Group `helm`."""
 DISTRIBUTION = "github.com/distribution/distribution/v3"
 REGISTRY = GoModule(
     "registry",
@@ -451,12 +474,12 @@ def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Nod
     ]
 
 
-OTHERS = (*FLUX, HELM, GARDENER, MACHINE_CONTROLLER_MANAGER, ETCDBRCTL, CLUSTERCTL, REGISTRY)
+OTHERS = (*FLUX, HELM, CERT_MANAGER, GARDENER, MACHINE_CONTROLLER_MANAGER, ETCDBRCTL, CLUSTERCTL, REGISTRY)
 """Components of no row."""
 
 GROUPS = ("tests", "flux", "helm", "gardener", "nodes")
-"""Groups of components: the management cluster that tests run against, Flux and Helm for it, a real garden, and
-everything for real nodes."""
+"""Groups of components: the management cluster that tests run against, Flux for it, Helm with a chart, a real garden,
+and everything for real nodes."""
 
 
 def everything(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
@@ -498,7 +521,7 @@ def _groups(row: Row, repository: str) -> dict[str, tuple[Component, ...]]:
     return {
         "tests": programs,
         "flux": FLUX,
-        "helm": (HELM,),
+        "helm": (HELM, CERT_MANAGER),
         "gardener": (GARDENER, MACHINE_CONTROLLER_MANAGER),
         "nodes": (*programs, *node_bases(repository, row)),
     }

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.assets.recipes import PROVIDER_CRDS, TESTED
+from espalier.assets.cache import seal
+from espalier.assets.recipes import CERT_MANAGER, HELM, PROVIDER_CRDS, TESTED
 
 SOURCES = Path(__file__).resolve().parents[3] / "src"
 
@@ -67,6 +68,24 @@ class Machine:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"kind: CustomResourceDefinition\nname: {module.name}\n")
             file.with_name(f"other_{file.name}").write_text("kind: Kustomization\n")
+
+    def install_chart(self) -> None:
+        """A chart without a version, and a namespace, in the module."""
+        for name, text in (
+            (CERT_MANAGER.namespace_file, "kind: Namespace\n"),
+            (f"{CERT_MANAGER.chart}/Chart.yaml", "name: cert-manager\nversion: v0.0.0\nappVersion: v0.0.0\n"),
+        ):
+            file = self.home / "module" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+    def install_helm(self, behaviour: str) -> None:
+        """A program in place of Helm, as if it were built."""
+        home = HELM.home(self.assets)
+        home.mkdir(parents=True)
+        (home / "helm").write_text(f"#!/bin/sh\nfor last; do :; done\n{behaviour}\n")
+        (home / "helm").chmod(0o755)
+        seal(home)
 
     def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:
         story = (
@@ -179,6 +198,31 @@ def test_a_module_without_definitions_is_named(machine: Machine) -> None:
     code, output = machine.run("provider-crds")
     assert code == 1
     assert f"{PROVIDER_CRDS.modules[0].module} {PROVIDER_CRDS.modules[0].version} has no CRDs" in output
+
+
+def test_a_chart_is_rendered_with_its_version(machine: Machine) -> None:
+    """Beside the namespace that it lacks; nothing but the result stays."""
+    machine.install_go(FAILS)
+    machine.install_chart()
+    machine.install_helm("echo ---; cat $last/Chart.yaml")
+    code, output = machine.run("cert-manager", SUM=CERT_MANAGER.sum)
+    assert code == 0, output
+    (home,) = machine.assets.glob("cert-manager-*")
+    assert {path.name for path in home.iterdir()} == {"cert-manager.yaml", "SHA256SUMS"}
+    version = f"v{CERT_MANAGER.version}"
+    expected = f"kind: Namespace\n---\nname: cert-manager\nversion: {version}\nappVersion: {version}\n"
+    assert (home / CERT_MANAGER.file).read_text() == expected
+
+
+@pytest.mark.parametrize("behaviour", ["echo no such value >&2; exit 1", "echo no such value"])
+def test_a_chart_that_helm_refuses_is_named(machine: Machine, behaviour: str) -> None:
+    machine.install_go(FAILS)
+    machine.install_chart()
+    machine.install_helm(behaviour)
+    code, output = machine.run("cert-manager", SUM=CERT_MANAGER.sum)
+    assert code == 1
+    assert f"{CERT_MANAGER.label}: its chart can't be rendered: no such value" in output
+    assert machine.unfinished() == []
 
 
 def test_a_damaged_binary_is_built_anew(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""The objects of Cluster API and of vSphere's provider themselves, where they were built, as files of a folder."""
+"""The objects of Cluster API, vSphere's provider and cert-manager themselves, where they were built, as files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import yaml
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.meta import Tree
 from espalier.assets.cache import assets_folder, is_finished
-from espalier.assets.recipes import CAPV, CLUSTER_API
+from espalier.assets.recipes import CAPV, CERT_MANAGER, CLUSTER_API
 from espalier.cli.management.components.component_versions import wanted
 from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
 from espalier.management.providers import folder as folders
-from espalier.management.providers.components import BOOTSTRAP, CONTROL_PLANE, read
+from espalier.management.providers.components import BOOTSTRAP, CONTROL_PLANE, ProviderComponents, Unusable, read
+from espalier.management.providers.components import CERT_MANAGER as OF_CERTIFICATES
 from espalier.management.providers.fitness import Needed, problems
 from espalier.providers.registry import PROVIDERS
 from espalier.realnodes.management.cluster_api import CONTRACTS, MANAGERS, Manager, documents_of
@@ -23,9 +24,14 @@ from espalier.realnodes.management.deployments import deployed
 from tests.support.environments.managed_environment import RELEASES
 
 HOMES = [recipe.home(assets_folder()) for recipe in (CLUSTER_API, CAPV)]
-pytestmark = pytest.mark.skipif(
+RELEASED = CERT_MANAGER.home(assets_folder()) / CERT_MANAGER.file
+BUILT = pytest.mark.skipif(
     not all(is_finished(home) for home in HOMES), reason="Cluster API was not built: run make real-assets"
 )
+RENDERED = pytest.mark.skipif(
+    not is_finished(RELEASED.parent), reason="cert-manager was not rendered: run make real-assets REAL=helm"
+)
+NAMESPACE: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "capi-system"}}
 VSPHERE = "infrastructure-vsphere"
 KINDS_OF_VSPHERE = Manager("capv", "config", crds="default/crd/bases", webhooks="govmomi/webhook")
 
@@ -40,6 +46,7 @@ def written(path: Path, trees: Iterable[Tree]) -> None:
     path.write_text(yaml.dump_all(trees, Dumper=yaml.CSafeDumper))
 
 
+@BUILT
 def test_real_components_are_read_and_fit(tmp_path: Path) -> None:
     """Three files with images, and a provider whose folder says the version."""
     home, vsphere = HOMES
@@ -60,3 +67,36 @@ def test_real_components_are_read_and_fit(tmp_path: Path) -> None:
     bundle = RELEASES.newest().bundles.spec.versions_bundles[-1]
     needed = Needed(PROVIDERS["VSphereDatacenterConfig"].infrastructure.cluster, wanted(bundle))
     assert list(problems(providers, needed)) == []
+
+
+@RENDERED
+def test_real_cert_manager_is_read(tmp_path: Path) -> None:
+    """Three Deployments with one version, and roles by which leaders are elected in another namespace."""
+    (tmp_path / "some.yaml").write_bytes(RELEASED.read_bytes())
+    (tmp_path / "core.yaml").write_text(yaml.safe_dump(labelled({**NAMESPACE, "metadata": {"name": "capi"}}, CORE)))
+    provider, core = read(folders.files(tmp_path), {})
+    assert (provider.label, provider.version, core.label) == (OF_CERTIFICATES, f"v{CERT_MANAGER.version}", CORE)
+    assert {tree["metadata"].get("namespace") for tree in provider.trees} == {None, OF_CERTIFICATES, "kube-system"}
+    assert told_of("some.yaml", provider, f"v{CERT_MANAGER.version}") == []
+    assert told_of("some.yaml", provider, "v1.99.0") == [
+        f"some.yaml: found version v{CERT_MANAGER.version}, allowed is v1.99.0, which runs now, or a newer one"
+    ]
+
+
+def told_of(file: str, provider: ProviderComponents, running: str) -> list[str]:
+    """The reasons against a file, where this version of the provider runs."""
+    needed = Needed(PROVIDERS["VSphereDatacenterConfig"].infrastructure.cluster, running={provider.label: running})
+    return [problem for problem in problems([provider], needed) if file in problem]
+
+
+@RENDERED
+def test_real_chart_lacks_its_namespace() -> None:
+    """As `helm template` writes the same chart; a line for all objects whose namespace the file lacks."""
+    text = RELEASED.read_text()
+    namespace, _, chart = text.partition("\n---\n")
+    assert "kind: Namespace" in namespace
+    with pytest.raises(Unusable) as error:
+        read({"chart.yaml": chart.encode()}, {})
+    (problem,) = str(error.value).splitlines()
+    assert "found namespace cert-manager" in problem
+    assert problem.endswith("allowed are those of the file: none: add Namespace cert-manager to it")
