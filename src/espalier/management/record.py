@@ -26,7 +26,7 @@ from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 
 NAME = "management-operation"
-"""The start of the names of ConfigMaps and Secrets, in the system's namespace; builds before had one, of this name."""
+"""The start of the names of ConfigMaps and Secrets, in the system's namespace."""
 FIELD_MANAGER = "eks-a-cli"
 
 CREATE, DELETE, UPGRADE, UPGRADE_COMPONENTS = "create", "delete", "upgrade", "upgrade-components"
@@ -112,18 +112,16 @@ def shown(value: Any) -> str:
 
 async def read(client: Client, key: Key) -> Record | None:
     """The record of the operation on a cluster; None without any."""
-    for name in (name_of(key), NAME):
-        with suppress(NotFound):
-            record = _record(await client.get(CONFIG_MAP, name, SYSTEM_NAMESPACE))
-            if record is not None and record.key == key:
-                return record
+    with suppress(NotFound):
+        record = _record(await client.get(CONFIG_MAP, name_of(key), SYSTEM_NAMESPACE))
+        return record if record is not None and record.key == key else None
     return None
 
 
 async def of_bootstrap(bootstrap: Client, key: Key) -> Record | None:
     """The creation or deletion for which a bootstrap is in use: that of this cluster, or else of another one."""
     listed = (await bootstrap.list(CONFIG_MAP, SYSTEM_NAMESPACE)).items
-    records = (_record(item) for item in listed if item.name == NAME or item.name.startswith(f"{NAME}."))
+    records = (_record(item) for item in listed if item.name.startswith(f"{NAME}."))
     in_use = [record for record in records if record is not None and record.operation in (CREATE, DELETE)]
     return min(in_use, key=lambda record: (record.key != key, record.key), default=None)
 
@@ -152,9 +150,8 @@ async def write(client: Client, record: Record) -> None:
 
 async def read_kubeconfig(bootstrap: Client, key: Key) -> bytes | None:
     """The kubeconfig of a cluster; None until it is kept."""
-    for name in await _names(bootstrap, key):
-        with suppress(NotFound):
-            return (await bootstrap.get(SECRET, name, SYSTEM_NAMESPACE)).decode(Secret).data.get("value")
+    with suppress(NotFound):
+        return (await bootstrap.get(SECRET, name_of(key), SYSTEM_NAMESPACE)).decode(Secret).data.get("value")
     return None
 
 
@@ -171,19 +168,9 @@ async def keep_kubeconfig(bootstrap: Client, key: Key, content: bytes) -> None:
 
 async def forget(client: Client, key: Key) -> None:
     """Delete the record of a cluster, and the kubeconfig; idempotent."""
-    for name in reversed(await _names(client, key)):  # the one that tells whose the other is comes last
-        for resource in (SECRET, CONFIG_MAP):
-            with suppress(NotFound):
-                await client.delete(resource, name, SYSTEM_NAMESPACE)
-
-
-async def _names(client: Client, key: Key) -> list[str]:
-    """The names of a cluster's objects: its own, and the one of builds before, if it is that cluster's."""
-    with suppress(NotFound):
-        former = _record(await client.get(CONFIG_MAP, NAME, SYSTEM_NAMESPACE))
-        if former is not None and former.key == key:
-            return [name_of(key), NAME]
-    return [name_of(key)]
+    for resource in (SECRET, CONFIG_MAP):  # the record, which says that there is a kubeconfig, comes last
+        with suppress(NotFound):
+            await client.delete(resource, name_of(key), SYSTEM_NAMESPACE)
 
 
 async def managed(cluster: Client) -> tuple[Key, str] | None:

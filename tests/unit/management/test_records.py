@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-
 import pytest
 
-from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET
+from espalier.api.core import CONFIG_MAP, NAMESPACE
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -82,27 +80,19 @@ def test_forgotten_records_leave_those_of_others() -> None:
     with_servers(story)
 
 
-def test_a_record_of_builds_before_goes_on() -> None:
-    """It had the name that all had; the kubeconfig is found beside it, and both go with the new record."""
+def test_a_record_under_another_name_is_not_read() -> None:
+    """Neither without a cluster in its name, nor with another one in it."""
 
     async def story(bootstrap: Client, _cluster: Client) -> None:
-        metadata = {"name": records.NAME, "namespace": SYSTEM_NAMESPACE}
-        data = {"operation": "create", "namespace": "default", "name": MANAGEMENT.name, "release": "v0.26.0"}
-        former: Tree = {"metadata": metadata, "data": {**data, "step": "create", "manifest": ""}}
-        kubeconfig = {"metadata": metadata, "data": {"value": b64encode(b"its kubeconfig").decode()}}
-        await bootstrap.apply(CONFIG_MAP, former)
-        await bootstrap.apply(SECRET, kubeconfig)
-        begun = await records.of_bootstrap(bootstrap, MANAGEMENT)
-        assert begun is not None
-        assert (begun.step, begun) == ("create", await records.read(bootstrap, MANAGEMENT))
-        assert await records.read(bootstrap, OTHER) is None
-        await records.write(bootstrap, begun)
-        assert await records.read_kubeconfig(bootstrap, MANAGEMENT) == b"its kubeconfig"
-        assert await records.read_kubeconfig(bootstrap, OTHER) is None
-        await records.forget(bootstrap, OTHER)
-        assert await records.read(bootstrap, MANAGEMENT) == begun
+        await records.write(bootstrap, record(records.CREATE))
+        (written,) = (await bootstrap.list(CONFIG_MAP, SYSTEM_NAMESPACE)).items
         await records.forget(bootstrap, MANAGEMENT)
-        for resource in (CONFIG_MAP, SECRET):
-            assert (await bootstrap.list(resource, SYSTEM_NAMESPACE)).items == []
+        for name in (records.NAME, records.name_of(OTHER)):
+            metadata = {"name": name, "namespace": SYSTEM_NAMESPACE}
+            await bootstrap.apply(CONFIG_MAP, {"metadata": metadata, "data": written.tree["data"]})
+        assert await records.read(bootstrap, MANAGEMENT) is None
+        assert await records.read(bootstrap, OTHER) is None
+        await bootstrap.delete(CONFIG_MAP, records.name_of(OTHER), SYSTEM_NAMESPACE)
+        assert await records.of_bootstrap(bootstrap, MANAGEMENT) is None
 
     with_servers(story)
