@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.core import STATEFUL_SET
+from espalier.api.core import SECRET, STATEFUL_SET
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.local.environment.garden.migration_scenario import DELTA_PERIOD, TECHNICAL_ID, Move
 from espalier.kube.client import PatchType
+from espalier.shoots.secrets.names import CA_ETCD_PEER
 from tests.support.gardens.real_shoots import QUICK, RealShoot, real_shoot
 from tests.support.waiting import eventually
 
@@ -28,6 +29,8 @@ async def test_shoot_gets_three_members_and_moves(tmp_path: Path) -> None:
         name, namespace = live.metadata.name, live.metadata.namespace
         await garden.patch(Shoot.resource, name, namespace, patch=TOLERANT, type=PatchType.MERGE)
         await eventually(lambda: has_members(shoot, "east"), within=200, told=shoot.logs)
+        assert await shoot.scenario.writer.changed() == []
+        await authority_renewed(shoot, "east")
         assert await shoot.scenario.writer.changed() == []
 
         good = await moved(shoot, "east", "west")
@@ -46,6 +49,27 @@ async def has_members(shoot: RealShoot, seed: str) -> bool:
     etcd = (await client.get(Etcd.resource, "etcd-main", TECHNICAL_ID)).decode(Etcd)
     pods = (await client.get(STATEFUL_SET, "etcd-main", TECHNICAL_ID)).tree.get("status") or {}
     return (etcd.spec.replicas, etcd.status.ready, pods.get("readyReplicas")) == (3, True, 3)
+
+
+async def authority_renewed(shoot: RealShoot, seed: str) -> None:
+    """Renew the authority by which members know each other. They restart three times, one after the other."""
+    client = shoot.seed(seed).client
+
+    async def secrets() -> dict[str, Tree]:
+        listed = (await client.list(SECRET, TECHNICAL_ID)).items
+        return {secret.name: secret.tree["data"] for secret in listed if "etcd-peer" in secret.name}
+
+    before = await secrets()
+    await client.delete(SECRET, CA_ETCD_PEER, TECHNICAL_ID)
+
+    async def is_over() -> bool:
+        now = await secrets()
+        authority = now.get(CA_ETCD_PEER, before[CA_ETCD_PEER])["ca.crt"]
+        is_new = authority != before[CA_ETCD_PEER]["ca.crt"]
+        return is_new and len(now) == 2 and all(data["ca.crt"] == authority for data in now.values())
+
+    await eventually(is_over, within=400, told=shoot.logs)
+    await eventually(lambda: has_members(shoot, seed), within=200, told=shoot.logs)
 
 
 async def moved(

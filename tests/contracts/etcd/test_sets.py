@@ -8,6 +8,8 @@ import re
 import shlex
 import sys
 import time
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -17,11 +19,15 @@ from espalier.assets.recipes import ETCD
 from espalier.etcd.client import connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
+from espalier.shoots.secrets import names, peers
 from tests.support.etcd.owners import QUICK, revision
+from tests.support.etcd.peer_secrets import PeerSecrets
 from tests.support.etcd.real_etcd import built
 from tests.support.etcd.sets import EtcdSet, MemberOfSet, sets
 from tests.support.waiting import eventually
 
+LONGEST = 20
+"""Seconds, on a busy machine; an election takes less than one."""
 PAGE = Path(__file__).parents[3] / "docs" / "etcd-backup.md"
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
@@ -251,6 +257,53 @@ async def test_lost_quorum_is_restored_as_documented(tmp_path: Path) -> None:
         await others[0].initiated()
         _, answer = await others[0].ask("GET", "/copyop/status")
         assert "finalSnapshot" not in answer["copyOperation"], "it would be taken for lossless"
+
+
+async def test_set_serves_while_its_authority_is_renewed(tmp_path: Path) -> None:
+    """Pods are replaced as a StatefulSet does it: the next one when the last one is ready. Two are the quorum."""
+    gardenlet = PeerSecrets(now=datetime.now(UTC), rng=None)
+    gardenlet.start()
+    async with sets(tmp_path, ETCD) as moves:
+        source = moves.set(gardenlet.secrets[gardenlet.wanted])
+        await source.start()
+        await source.serves()
+        writes = asyncio.create_task(written(source))
+        before = gardenlet.authority()
+        del gardenlet.secrets[names.CA_ETCD_PEER]
+        while gardenlet.reconcile() or gardenlet.outdated():
+            for number in gardenlet.outdated():
+                member = source.members[number]
+                await member.end()
+                await acknowledged(source)
+                member.mount(gardenlet.replace(number))
+                await member.start()
+                await eventually(member.is_ready, told=source.logs)
+        assert gardenlet.replaced == 9
+        assert gardenlet.secrets[gardenlet.wanted][peers.TRUSTED] == gardenlet.authority() != before
+        await source.serves()
+        writes.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writes
+
+
+async def written(source: EtcdSet) -> None:
+    """A write every 50 ms; raises where none is acknowledged for much longer than an election takes."""
+    async with source.client(timeout=1) as client:
+        last = time.monotonic()
+        while True:
+            with suppress(EtcdError):
+                await client.put(b"/written", b"")
+                last = time.monotonic()
+            assert time.monotonic() - last < LONGEST, source.logs()
+            await asyncio.sleep(0.05)
+
+
+async def acknowledged(source: EtcdSet) -> None:
+    """Return after some more writes."""
+    async with source.client(timeout=1) as client:
+        for number in range(10):
+            write = partial(client.put, b"/acknowledged", b"%d" % number)
+            await eventually(write, lambda _: True, despite=EtcdError, told=source.logs)
 
 
 async def documented_restore(member: MemberOfSet) -> None:

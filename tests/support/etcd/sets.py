@@ -18,6 +18,8 @@ from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.results import Member
+from espalier.shoots.secrets import peers
+from espalier.shoots.secrets.persisted import Data
 from tests.support.etcd.owners import QUICK, Programs, Seat, Seats
 from tests.support.etcd.real_etcd import FAST, built
 from tests.support.servers.ports import free_ports
@@ -37,15 +39,25 @@ class MemberOfSet(Seat):
     """The ports of all guards."""
     agents: dict[str, int] = field(default_factory=dict)
     """The ports of all agents."""
+    certificates: Data | None = None
+    """The files with which members know each other; None: without TLS."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.port = self.clients[self.name]
+        scheme, security = "http", {}
+        if self.certificates is not None:
+            self.mount(self.certificates)
+            files = {"cert-file": peers.CERTIFICATE, "key-file": peers.KEY, "trusted-ca-file": peers.TRUSTED}
+            paths = {setting: str(self.run / name) for setting, name in files.items()}
+            required = {"client-cert-auth": True, "skip-client-san-verification": True}
+            scheme, security = "https", {"peer-transport-security": {**paths, **required}}
         (self.run / "base.yaml").write_text(
             yaml.dump(
                 {
                     "listen-client-urls": f"unix://{self.run}/etcd.sock",
-                    "listen-peer-urls": f"http://127.0.0.1:{self.peers[self.name]}",
+                    "listen-peer-urls": f"{scheme}://127.0.0.1:{self.peers[self.name]}",
+                    **security,
                     "unsafe-no-fsync": True,
                     **{name: int(value) if value.isdigit() else value for name, value in FAST.items()},
                     "heartbeat-interval": 30,
@@ -60,17 +72,24 @@ class MemberOfSet(Seat):
 
     def member_flags(self) -> list[str]:
         """See `Seat`."""
-        peers = {name: f"http://127.0.0.1:{port}" for name, port in self.peers.items()}
+        origin = "http://127.0.0.1" if self.certificates is None else "https://localhost"
+        urls = {name: f"{origin}:{port}" for name, port in self.peers.items()}
         clients = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.clients.items())
         return [
             *("--name", self.name),
-            *("--initial-cluster", ",".join(f"{name}={url}" for name, url in peers.items())),
+            *("--initial-cluster", ",".join(f"{name}={url}" for name, url in urls.items())),
             *("--initial-cluster-token", f"etcd-main-{self.epoch}"),
-            *("--initial-advertise-peer-urls", peers[self.name]),
+            *("--initial-advertise-peer-urls", urls[self.name]),
             *("--member-clients", clients),
             *("--member-agents", ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.agents.items())),
             *("--member-config", f"{self.run}/etcd.yaml", "--etcd-config", f"{self.run}/base.yaml"),
         ]
+
+    def mount(self, certificates: Data) -> None:
+        """Have its etcd start with these files."""
+        self.certificates = certificates
+        for name, content in certificates.items():
+            (self.run / name).write_bytes(content)
 
     async def end(self) -> None:
         """Kill all of it."""
@@ -154,8 +173,8 @@ class Sets(Seats):
         super().__init__(folder, programs, timing)
         self._epochs = 0
 
-    def set(self) -> EtcdSet:
-        """The members of the next epoch, on a seed of their own."""
+    def set(self, certificates: Data | None = None) -> EtcdSet:
+        """The members of the next epoch, on a seed of their own. `certificates`: the same for all of them."""
         self._epochs += 1
         epoch = self._epochs
         names = [f"etcd-main-{number}" for number in range(SIZE)]
@@ -176,6 +195,7 @@ class Sets(Seats):
                 clients=clients,
                 agents=agents,
                 agent_port=agents[name],
+                certificates=certificates,
             )
             for name in names
         ]

@@ -89,7 +89,7 @@ class PeerTls(Part):
 
     server_tls_secret_ref: Annotated[
         SecretReference | None,
-        Meta(description="Secret with NAME.crt, NAME.key and ca.crt, where NAME is its name. Needed by three members."),
+        Meta(description="Secret with tls.crt, tls.key and ca.crt. Needed by three members."),
     ] = msgspec.field(name="serverTLSSecretRef", default=None)
 
 
@@ -159,3 +159,10 @@ class Etcd(KubeObject, kw_only=True):
 
     spec: EtcdSpec
     status: EtcdStatus = EtcdStatus()
+
+    @property
+    def peer_secret(self) -> str:
+        """The name of the Secret with which its members know each other; empty if there is none."""
+        tls = self.spec.etcd.peer_url_tls
+        reference = tls.server_tls_secret_ref if tls is not None else None
+        return reference.name or "" if reference is not None else ""

@@ -23,7 +23,6 @@ from espalier.shoots.etcd.settings import (
     guard_command,
     has_members,
     is_copy,
-    peer_secret,
 )
 
 VERSION = "v1"
@@ -143,16 +142,15 @@ def _configuration(etcd: Etcd) -> str:
             **ELECTION,
         }
     text = "".join(f"{name}: {value}\n" for name, value in settings.items())
-    return text + _peer_security(etcd) if has_members(etcd) else text
+    return text + _peer_security() if has_members(etcd) else text
 
 
-def _peer_security(etcd: Etcd) -> str:
+def _peer_security() -> str:
     """Members present and demand certificates of an authority that signs nothing else, so names need not be compared:
     that of a pod's address may not be known yet when it connects."""
-    certificate = f"{names.PEER_PATH}/{peer_secret(etcd)}"
     settings = {
-        "cert-file": f"{certificate}.crt",
-        "key-file": f"{certificate}.key",
+        "cert-file": f"{names.PEER_PATH}/tls.crt",
+        "key-file": f"{names.PEER_PATH}/tls.key",
         "trusted-ca-file": f"{names.PEER_PATH}/ca.crt",
         "client-cert-auth": "true",
         "skip-client-san-verification": "true",
@@ -269,7 +267,7 @@ def _volumes(etcd: Etcd, *, configured: bool) -> list[Tree]:
     if not is_copy(etcd):
         volumes.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
     if has_members(etcd):
-        volumes.append({"name": names.PEER_VOLUME, "secret": {"secretName": peer_secret(etcd)}})
+        volumes.append({"name": names.PEER_VOLUME, "secret": {"secretName": etcd.peer_secret}})
     if configured:
         volumes.append({"name": names.CONFIG_VOLUME, "configMap": {"name": names.config_map(etcd.metadata.name)}})
     return volumes

@@ -37,20 +37,13 @@ def has_members(etcd: Etcd) -> bool:
     return etcd.spec.replicas == MEMBERS and not is_copy(etcd)
 
 
-def peer_secret(etcd: Etcd) -> str:
-    """The name of the Secret of its members; empty if there is none."""
-    tls = etcd.spec.etcd.peer_url_tls
-    reference = tls.server_tls_secret_ref if tls is not None else None
-    return reference.name or "" if reference is not None else ""
-
-
 def check(etcd: Etcd) -> None:
     """Raise `InvalidEtcd` for an Etcd that can't be run."""
     if etcd.spec.replicas not in (0, 1, MEMBERS):
         raise InvalidEtcd(f"spec.replicas: found {etcd.spec.replicas}, allowed are 0, 1 and {MEMBERS}")
     if etcd.spec.replicas == MEMBERS and is_copy(etcd):
         raise InvalidEtcd(f"spec.replicas: found {MEMBERS}, allowed is 1: an etcd that only copies has no members")
-    if has_members(etcd) and not peer_secret(etcd):
+    if has_members(etcd) and not etcd.peer_secret:
         field = "spec.etcd.peerUrlTls.serverTLSSecretRef"
         raise InvalidEtcd(f"{field}: found none; name the Secret with which {MEMBERS} members know each other")
     if etcd.spec.backup.store is None:

@@ -35,6 +35,7 @@ from espalier.kube.objects import encode_json
 from espalier.shoots.gardenlet.names import GARDENER_ROLE, MANAGED_BY, SHOOT_NAME, SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.secrets import names as secret_names
+from espalier.shoots.secrets import peers
 from espalier.shoots.secrets.persisted import Data
 
 CLOUD_CONFIG_KEY = "cloud_config"
@@ -103,11 +104,16 @@ def etcd(scope: Scope, *, replicas: int) -> Tree:
 def woken_etcd(scope: Scope) -> Tree:
     """The part of an Etcd's spec with which a hibernated etcd runs again."""
     replicas = scope.etcd_members
-    return {"replicas": replicas, "etcd": _etcd_config(replicas)}
+    return {"replicas": replicas, "etcd": _etcd_config(scope, replicas)}
 
 
-def _etcd_config(replicas: int) -> Tree:
-    return {"peerUrlTls": {"serverTLSSecretRef": {"name": secret_names.ETCD_PEER}}} if replicas > 1 else {}
+def peer_secret(scope: Scope) -> str:
+    """The Secret with which three members know each other; empty while there is none."""
+    return peers.secret_of(scope.secrets_in_seed, scope.peer_use, scope.now)
+
+
+def _etcd_config(scope: Scope, replicas: int) -> Tree:
+    return {"peerUrlTls": {"serverTLSSecretRef": {"name": peer_secret(scope)}}} if replicas > 1 else {}
 
 
 def copy_etcd(scope: Scope) -> Tree:
@@ -141,7 +147,7 @@ def _etcd_spec(scope: Scope, replicas: int) -> Tree:
         "replicas": replicas,
         "labels": labels,
         "selector": {"matchLabels": labels},
-        "etcd": _etcd_config(replicas),
+        "etcd": _etcd_config(scope, replicas),
         "backup": {"store": store},
     }
 

@@ -21,6 +21,7 @@ from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
+from espalier.shoots.secrets import peers
 from espalier.shoots.secrets.persisted import Data
 
 _MARKED = 3
@@ -135,6 +136,14 @@ class Scope:
         entries = persisted.gardenlet.secrets if persisted is not None else []
         return {entry.name: {key: b64decode(value) for key, value in entry.data.items()} for entry in entries}
 
+    @cached_property
+    def secrets_in_seed(self) -> dict[str, Data]:
+        """The content of the Secrets in the shoot's namespace."""
+        return {
+            name: {key: b64decode(value) for key, value in (secret.tree.get("data") or {}).items()}
+            for name, secret in self.secrets.items()
+        }
+
     def extension(self, kind: type[Extended], name: str) -> Object | None:
         """The extension resource of that name."""
         return next(
@@ -150,6 +159,24 @@ class Scope:
     def typed_etcd(self) -> Etcd | None:
         """The typed Etcd."""
         return self.etcd.decode(Etcd) if self.etcd is not None else None
+
+    @property
+    def is_etcd_ready(self) -> bool:
+        """True if all pods of the Etcd, as it is now, are ready."""
+        live, typed = self.etcd, self.typed_etcd
+        if live is None or typed is None or live.metadata.deletion_timestamp is not None:
+            return False
+        return bool(typed.status.ready) and typed.status.observed_generation >= live.metadata.generation
+
+    @property
+    def peer_use(self) -> peers.Use:
+        """The Secret of its members, and whether all of them have it."""
+        typed = self.typed_etcd
+        if typed is None or typed.spec.backup.source_store is not None:
+            return peers.Use()
+        if typed.spec.replicas == MEMBERS:
+            return peers.Use(typed.peer_secret, self.is_etcd_ready)
+        return peers.Use(is_settled=typed.spec.replicas != 0 or typed.status.replicas == 0)
 
     @property
     def etcd_members(self) -> int:

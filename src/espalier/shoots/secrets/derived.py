@@ -1,4 +1,4 @@
-"""Secrets that each seed derives from the persisted ones (`DeploySecrets` of the proposal).
+"""Secrets that each seed derives from the persisted ones (`DeploySecrets` of the proposal); `peers.py` has the rest.
 
 They are never in the ShootState. One is derived again if it is missing, close to its expiry, or signed by another
 authority than the persisted one.
@@ -10,18 +10,12 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 
-from cryptography.exceptions import InvalidSignature
-
-from espalier.api.gardener.etcd import MEMBERS
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
 from espalier.shoots.secrets.persisted import Data, authority_of, pair_data
-
-DAYS = 90.0
-"""Validity of derived certificates; they are renewed when a third of it is left."""
+from espalier.shoots.secrets.validity import DAYS, is_fresh
 
 
 @dataclass(frozen=True)
@@ -48,23 +42,12 @@ def _server(name: str, *services: str) -> Callable[[Authority, str, datetime], K
     return issue
 
 
-def _peer(name: str, *members: str) -> Callable[[Authority, str, datetime], KeyPair]:
-    def issue(ca: Authority, namespace: str, now: datetime) -> KeyPair:
-        dns_names = ["localhost", *(f"{member}.{namespace}.svc" for member in members)]
-        return ca.issue_peer(name, names=dns_names, now=now, days=DAYS)
-
-    return issue
-
-
 def _controller(name: str) -> _Certificate:
     return _Certificate(names.CA, _client(f"system:{name}"), kubeconfig=True)
 
 
 CERTIFICATES: Mapping[str, _Certificate] = {
     names.ETCD_SERVER: _Certificate(names.CA_ETCD, _server("etcd-server", "etcd-main", "etcd-main-agent")),
-    names.ETCD_PEER: _Certificate(
-        names.CA_ETCD_PEER, _peer("etcd-peer", *(f"etcd-main-{member}.etcd-main-peer" for member in range(MEMBERS)))
-    ),
     names.ETCD_CLIENT: _Certificate(names.CA_ETCD, _client("etcd-client")),
     names.KUBELET_CLIENT: _Certificate(names.CA_KUBELET, _client("kube-apiserver", "system:masters")),
     names.METRICS_SERVER: _Certificate(names.CA_METRICS_SERVER, _server("metrics-server", "metrics-server")),
@@ -75,17 +58,17 @@ CERTIFICATES: Mapping[str, _Certificate] = {
     "gardenlet": _Certificate(names.CA, _client("gardener.cloud:gardenlet", "system:masters"), kubeconfig=True),
     names.ADMIN_KUBECONFIG: _Certificate(names.CA, _client("admin", "system:masters"), kubeconfig=True),
 }
-"""By the name of the secret. The authorities of etcd are the seed's own: nothing outside the namespace uses them."""
+"""By the name of the secret. The authority of etcd is the seed's own: nothing outside the namespace uses it."""
 
-OWN = {names.CA_ETCD: "etcd", names.CA_ETCD_PEER: "etcd-peer"}
-"""The seed's own authorities, with their common names. That of members of etcd signs nothing else, because who has one
+OWN = {names.CA_ETCD: "etcd"}
+"""The seed's own authority, with its common name. That of members of etcd is another (`peers.py`), because who has one
 of its certificates may write to etcd."""
 NAMES = (*OWN, *CERTIFICATES)
 
 
 def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
     """The names of derived secrets that are outdated. Raises `InvalidSecret` if a persisted one is no authority."""
-    due_authorities = [name for name in OWN if not _is_fresh(present.get(name), "ca.crt", None, now)]
+    due_authorities = [name for name in OWN if not is_fresh(present.get(name), "ca.crt", None, now)]
     known = {name: present[name] for name in OWN if name not in due_authorities}
     secrets = {**persisted, **known}
     authorities = {
@@ -97,7 +80,7 @@ def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: da
         name
         for name, certificate in CERTIFICATES.items()
         if certificate.ca in due_authorities
-        or not _is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
+        or not is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
     )
 
 
@@ -133,26 +116,3 @@ def _kubeconfig(namespace: str, name: str, ca: Authority, pair: KeyPair) -> byte
     return Kubeconfig.of_cluster(
         namespace, server=server, certificate_authority=ca.certificate, user=name, credentials=pair
     ).to_bytes()
-
-
-def _is_fresh(data: Data | None, key: str, authority: bytes | None, now: datetime) -> bool:
-    """True if the certificate exists, has a third of its validity left, and is signed by the authority."""
-    if data is None or key not in data:
-        return False
-    valid = _validity(data[key], authority)
-    return valid is not None and valid[1] - now > (valid[1] - valid[0]) / 3
-
-
-@lru_cache(maxsize=4096)
-def _validity(certificate: bytes, authority: bytes | None) -> tuple[datetime, datetime] | None:
-    """The validity period of a certificate; None for one that the authority did not sign.
-
-    Cached, because each reconcile of a shoot asks for it for all its certificates.
-    """
-    try:
-        x509 = KeyPair(certificate, b"").x509
-        if authority is not None:
-            x509.verify_directly_issued_by(KeyPair(authority, b"").x509)
-    except (ValueError, TypeError, InvalidSignature):
-        return None
-    return x509.not_valid_before_utc, x509.not_valid_after_utc

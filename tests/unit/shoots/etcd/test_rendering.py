@@ -204,8 +204,8 @@ def test_members_demand_certificates_of_each_other() -> None:
     configuration = yaml.safe_load(text["etcd.conf.yaml"])
     assert configuration["listen-peer-urls"] == "https://0.0.0.0:2380"
     assert configuration["peer-transport-security"] == {
-        "cert-file": "/var/etcd/peer/etcd-peer.crt",
-        "key-file": "/var/etcd/peer/etcd-peer.key",
+        "cert-file": "/var/etcd/peer/tls.crt",
+        "key-file": "/var/etcd/peer/tls.key",
         "trusted-ca-file": "/var/etcd/peer/ca.crt",
         "client-cert-auth": True,
         "skip-client-san-verification": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +13,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, SECRET
 from espalier.api.definitions.crd import crd_of
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status
@@ -45,10 +46,12 @@ from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
 from espalier.shoots.gardenlet.reconciling import steps
 from espalier.shoots.gardenlet.reconciling.flows import LEAVE, MIGRATE
-from espalier.shoots.gardenlet.scope import ExtensionResource
-from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
+from espalier.shoots.gardenlet.scope import ExtensionResource, Scope
+from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions, secrets
+from espalier.shoots.secrets.names import CA_ETCD_PEER
 from espalier.shoots.state import digests
 from espalier.shoots.state.stored import StoredState
+from tests.support.etcd.peer_secrets import PeerSecrets
 from tests.support.gardens.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
 from tests.support.servers.embedded_server import client_of, new_server
 
@@ -539,12 +542,73 @@ def test_one_ready_member_of_three_is_enough(members: int, ready: int, observed:
     bucket = BackupBucket(spec=BackupBucketSpec(BucketProvider("local")))
     tree = shoot().tree
     tree["spec"]["controlPlane"] = tolerance
-    of = Object(encode_json(tree))
-    body = stamped(rendering.etcd(scope(bucket=bucket, object=of), replicas=members))
+    here: dict[str, Any] = {"bucket": bucket, "object": Object(encode_json(tree)), "secrets": peer_secrets()}
+    body = stamped(rendering.etcd(scope(**here), replicas=members))
     body["metadata"] |= {"generation": 2, "creationTimestamp": NOW.isoformat()}
     body["status"] = {"ready": False, "readyReplicas": ready, "observedGeneration": observed}
-    looked = scope(bucket=bucket, object=of, etcd=Object(encode_json(body)))
+    looked = scope(**here, etcd=Object(encode_json(body)))
     assert isinstance(backups.deploy_etcd(context(looked)), Done) == is_over
+
+
+def peer_secrets(*without: str) -> dict[str, Object]:
+    """The Secrets of etcd's members."""
+    made = PeerSecrets()
+    made.start()
+    return {
+        name: an_object(SECRET, name, TECHNICAL_ID, data={key: b64encode(text).decode() for key, text in data.items()})
+        for name, data in made.secrets.items()
+        if name not in without
+    }
+
+
+def three(**here: Any) -> dict[str, Any]:
+    """A shoot with three members of etcd."""
+    tree = shoot().tree
+    tree["spec"]["controlPlane"] = {"highAvailability": {"failureTolerance": {"type": "node"}}}
+    bucket = BackupBucket(spec=BackupBucketSpec(BucketProvider("local")))
+    return {"bucket": bucket, "object": Object(encode_json(tree)), **here}
+
+
+def test_etcd_of_three_waits_for_certificates() -> None:
+    verdict = backups.deploy_etcd(context(scope(**three())))
+    assert isinstance(verdict, Wait)
+    assert verdict.reason == "PlanOutdated"
+    assert isinstance(backups.deploy_etcd(context(scope(**three(secrets=peer_secrets())))), Action)
+
+
+async def test_renewal_goes_on_once_pods_are_ready() -> None:
+    """The Etcd names the next Secret only when all its pods have the last one."""
+    secrets_here = peer_secrets()
+    [before] = [name for name in secrets_here if name != CA_ETCD_PEER]
+    del secrets_here[CA_ETCD_PEER]
+    body = stamped(rendering.etcd(scope(**three(secrets=peer_secrets())), replicas=3))
+    body["metadata"] |= {"generation": 2, "creationTimestamp": NOW.isoformat()}
+
+    async def delete(_resource: object, object_: Object, _owner: object) -> None:
+        del secrets_here[object_.name]
+
+    async def apply(_resource: object, written: Tree, _owner: object) -> None:
+        secrets_here[written["metadata"]["name"]] = Object(encode_json(written))
+
+    def looked(*, is_ready: bool) -> Scope:
+        body["status"] = {"ready": is_ready, "readyReplicas": 3, "observedGeneration": 2}
+        return scope(**three(secrets=secrets_here, etcd=Object(encode_json(body))))
+
+    async def renewed(*, is_ready: bool) -> str:
+        ctx = context(looked(is_ready=is_ready), seed=SimpleNamespace(apply=apply, delete=delete), rng=None)
+        if isinstance(verdict := secrets._renew_peers(ctx), Action):
+            assert isinstance(await verdict.run(), Continue)
+        name = rendering.peer_secret(looked(is_ready=is_ready))
+        body["spec"]["etcd"]["peerUrlTls"]["serverTLSSecretRef"]["name"] = name
+        return name
+
+    preparing = [await renewed(is_ready=is_ready) for is_ready in (True, False, False)]
+    assert before not in preparing
+    assert preparing == [preparing[0]] * 3
+    assert before in secrets_here, "a pod that starts again has it"
+    completing = [await renewed(is_ready=is_ready) for is_ready in (True, False)]
+    assert completing[0] == completing[1] != preparing[0]
+    assert before not in secrets_here
 
 
 @pytest.mark.parametrize("error", ["", "spec.backup.store: found none"])

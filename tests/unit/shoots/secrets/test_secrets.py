@@ -9,7 +9,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
-from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,17 +102,3 @@ def test_certificates_of_another_authority_are_renewed() -> None:
 def test_broken_carried_authority_is_named_and_kept(broken: Data) -> None:
     with pytest.raises(InvalidSecret, match="not a matching pair"):
         derived.outdated({**ALL, "ca": broken}, derived.derive(ALL, {}, namespace=SPACE, now=NOW), NOW)
-
-
-def test_members_of_etcd_have_their_own_authority() -> None:
-    """An API server's certificate does not make it a member: that of its client is of another authority."""
-    present = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
-    peer = KeyPair(present[names.ETCD_PEER]["etcd-peer.crt"], b"").x509
-    authority = present[names.CA_ETCD_PEER]["ca.crt"]
-    peer.verify_directly_issued_by(KeyPair(authority, b"").x509)
-    usages = peer.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert set(usages) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
-    assert {name for name, certificate in derived.CERTIFICATES.items() if certificate.ca == names.CA_ETCD_PEER} == {
-        names.ETCD_PEER
-    }
-    assert authority != present[names.CA_ETCD]["ca.crt"]

@@ -171,9 +171,9 @@ def copy_backups(ctx: ShootContext) -> Verdict:
         return verdict
     entry = scope.backup_entry
     message = f"copying backups of epoch {_source_epoch(scope)}"
-    if entry is not None and (_is_ready(live, scope) or _is_new(live, scope)):
-        return Action("ask whether all backups are copied", lambda: _record_copied(ctx, entry, _is_ready(live, scope)))
-    if not _is_ready(live, scope):
+    if entry is not None and (scope.is_etcd_ready or _is_new(live, scope)):
+        return Action("ask whether all backups are copied", lambda: _record_copied(ctx, entry, scope.is_etcd_ready))
+    if not scope.is_etcd_ready:
         advice = f"if there are no backups, delete BackupEntry {scope.entry_name}: a deleted shoot needs none"
         is_deleted = scope.object.metadata.deletion_timestamp is not None
         return _with_problems(ctx, live, Wait(TaskReason.COPYING, message, SOON), advice if is_deleted else "")
@@ -311,11 +311,13 @@ def deploy_etcd(ctx: ShootContext) -> Verdict:
     if missing := _missing_store(scope):
         return missing
     replicas = 0 if scope.is_hibernated else scope.etcd_members
+    if replicas > 1 and not rendering.peer_secret(scope):
+        return Wait(TaskReason.PLAN_OUTDATED, "the Secret of etcd's members was written and is not seen yet", SOON)
     verdict = apply_object(ctx, Etcd.resource, scope.etcd, rendering.etcd(scope, replicas=replicas))
     live = scope.typed_etcd
     if not isinstance(verdict, Done) or live is None:
         return verdict
-    if replicas == 0 or _is_ready(live, scope) or (replicas > 1 and _is_served(live, scope)):
+    if replicas == 0 or scope.is_etcd_ready or (replicas > 1 and _is_served(live, scope)):
         return Done()
     return _with_problems(ctx, live, Wait(TaskReason.ETCD_NOT_READY, "etcd-main is not ready", SOON))
 
@@ -356,7 +358,7 @@ def wake_etcd(ctx: ShootContext) -> Verdict:
         wake: Tree = {"metadata": {"annotations": {WOKEN_AT: scope.now.isoformat()}}, "spec": spec}
         return write_action("scale etcd-main up", lambda: tools.seed.merge(Etcd.resource, live, wake))
     since = past_time(live.metadata.annotations.get(WOKEN_AT), scope.now)
-    if since is None or _is_ready(typed, scope):
+    if since is None or scope.is_etcd_ready:
         return Done()
     if (scope.now - since).total_seconds() > tools.config.timing.snapshot_timeout:
         return Done()  # it was hibernated, so its bucket has all that it could hand over
@@ -460,13 +462,6 @@ def _delete_entry(ctx: ShootContext, live: Object) -> Verdict:
 def _is_copy(scope: Scope) -> bool:
     typed = scope.typed_etcd
     return typed is not None and typed.spec.backup.source_store is not None
-
-
-def _is_ready(typed: Etcd, scope: Scope) -> bool:
-    live = scope.etcd
-    if live is None or live.metadata.deletion_timestamp is not None:
-        return False
-    return bool(typed.status.ready) and typed.status.observed_generation >= live.metadata.generation
 
 
 def _is_served(typed: Etcd, scope: Scope) -> bool:

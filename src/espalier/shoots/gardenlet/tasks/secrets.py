@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 
 from espalier.api.core import SECRET
+from espalier.api.gardener.etcd import MAIN, MEMBERS
 from espalier.api.gardener.garden.credentials_binding import named_credentials
 from espalier.api.gardener.garden.shoot_state import PersistedSecret
 from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationType
 from espalier.kube.errors import NotFound
-from espalier.kube.objects import Object
 from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.writer import found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.credentials import provider_secret
 from espalier.shoots.gardenlet.names import CREDENTIALS_OF
 from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
-from espalier.shoots.secrets import derived, names, persisted
+from espalier.shoots.secrets import derived, names, peers, persisted
 from espalier.shoots.secrets.persisted import Data
+
+_PEERS = tuple(f"{MAIN}-{member}.{MAIN}-peer" for member in range(MEMBERS))
+"""The names of etcd's members, below that of their namespace."""
 
 
 def generate(ctx: ShootContext) -> Verdict:
@@ -50,7 +54,7 @@ def check(ctx: ShootContext) -> Verdict:
 
 async def _generate(ctx: ShootContext) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
-    present = {**_data_in_seed(scope.secrets), **scope.persisted_secrets}
+    present = {**scope.secrets_in_seed, **scope.persisted_secrets}
     present = {name: data for name, data in present.items() if name in names.PERSISTED}
     domains = (f"api.{scope.technical_id}.{tools.config.domain}",)
     generated = persisted.generate(
@@ -77,8 +81,12 @@ def deploy(ctx: ShootContext) -> Verdict:
 
 def derive(ctx: ShootContext) -> Verdict:
     """All other secrets exist, are fresh, and are signed by the persisted authorities (G7)."""
+    return combined((_derive(ctx), _renew_peers(ctx)))
+
+
+def _derive(ctx: ShootContext) -> Verdict:
     scope = ctx.scope
-    present = _data_in_seed(scope.secrets)
+    present = scope.secrets_in_seed
     try:
         due = derived.outdated(scope.persisted_secrets, present, scope.now)
     except (persisted.InvalidSecret, KeyError) as error:
@@ -91,10 +99,34 @@ def derive(ctx: ShootContext) -> Verdict:
             scope.persisted_secrets, present, namespace=scope.technical_id, now=ctx.tools.clock.now(), rng=ctx.tools.rng
         )
         for name, data in secrets.items():
-            await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _object: "")
+            await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), found_by_owner)
         return Continue()
 
     return Action(f"derive {', '.join(due)}", write)
+
+
+def _renew_peers(ctx: ShootContext) -> Verdict:
+    """The members of etcd have certificates, which are renewed in steps that each of them survives."""
+    scope = ctx.scope
+    if not peers.is_due(scope.secrets_in_seed, scope.peer_use, scope.now):
+        return Done()
+
+    async def write() -> Continue | Wait | Failure:
+        changes = peers.changes(
+            scope.secrets_in_seed,
+            scope.peer_use,
+            namespace=scope.technical_id,
+            hosts=_PEERS,
+            now=scope.now,
+            rng=ctx.tools.rng,
+        )
+        for name, data in changes.write.items():
+            await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), found_by_owner)
+        for name in changes.delete:
+            await ctx.tools.seed.delete(SECRET, scope.secrets[name], found_by_owner)
+        return Continue()
+
+    return Action("renew the certificates of etcd's members", write)
 
 
 def skip_credentials(ctx: ShootContext) -> str:
@@ -130,16 +162,7 @@ def deploy_credentials(ctx: ShootContext) -> Verdict:
         body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
         body["data"] = secret.tree.get("data") or {}
         body["metadata"]["annotations"] = {CREDENTIALS_OF: source}
-        await ctx.tools.seed.apply(SECRET, body, lambda _resource, _object: "")
+        await ctx.tools.seed.apply(SECRET, body, found_by_owner)
         return Continue()
 
     return Action(f"copy the credentials of the provider that {field} {name} names", copy)
-
-
-def _data_in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
-    stored = secrets if isinstance(secrets, dict) else {}
-    return {
-        name: {key: b64decode(value) for key, value in (data.tree.get("data") or {}).items()}
-        for name, data in stored.items()
-        if name in names.PERSISTED or name in derived.NAMES
-    }
