@@ -143,8 +143,10 @@ class CopierRun:
         source = self._parts.source
         inventory = await read_inventory(source)
         latest = inventory.latest
-        if final is not None and (latest is None or final not in {stored.name for stored in latest.members}):
-            raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", _WITHOUT_FINAL)
+        if final is not None:
+            final = _latest_final(inventory, final)
+            if latest is None or final not in {stored.name for stored in latest.members}:
+                raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", _WITHOUT_FINAL)
         if latest is None:
             if await self._source_objects.served() is not None:
                 finding = "no full snapshot, and clients have written to this etcd"
@@ -176,6 +178,17 @@ class CopierRun:
                     raise
                 damaged[error.stored.key] = error
                 log.warning("a snapshot is damaged", error=str(error))
+
+
+def _latest_final(inventory: Inventory, final: str) -> str:
+    """The final snapshot, or the last one if all that follow it are final as well.
+
+    Each member's agent that was the leader's while the epoch ended may have stored one, and each of these has every
+    acknowledged write; the CopyOperation names that of the agent which was the first to write it.
+    """
+    names = [stored.name for stored in inventory.snapshots]
+    later = inventory.snapshots[names.index(final) :] if final in names else ()
+    return later[-1].name if later and all(stored.snapshot.is_final for stored in later) else final
 
 
 def _require_all(inventory: Inventory, damaged: Mapping[str, Damaged], where: str) -> None:

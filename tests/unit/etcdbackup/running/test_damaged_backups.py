@@ -175,3 +175,43 @@ def test_lost_final_snapshot_needs_an_operator() -> None:
         await moves.taken_over(destination)
 
     moving(story)
+
+
+async def later_snapshot(source: Seat, *, is_final: bool) -> None:
+    """There is a later snapshot than the one that the CopyOperation names, with the same content."""
+    latest = (await read_inventory(source.bucket)).latest
+    assert latest is not None
+    content = source.bucket.objects[latest.full.key].data
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield content
+
+    later = replace(latest.full.snapshot, created=latest.full.snapshot.created + 1, is_final=is_final)
+    await source.bucket.upload(later.key, whole())
+
+
+def test_final_snapshots_of_two_members_are_as_good() -> None:
+    """Another member had become etcd's leader, and its agent has stored one as well: the last one has all, too."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await moves.initiated(source)
+        await later_snapshot(source, is_final=True)
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        assert await moves.missing(destination) == []
+
+    moving(story)
+
+
+def test_snapshot_after_the_final_one_needs_an_operator() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await moves.initiated(source)
+        await later_snapshot(source, is_final=False)
+        copy = moves.copy(moves.seat())
+        await moves.until(lambda: "is not in its latest set" in copy.trouble)
+        await asyncio.sleep(60)
+        assert not copy.ready
+
+    moving(story)
