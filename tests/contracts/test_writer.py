@@ -15,7 +15,7 @@ from espalier.api.resource import Key, Resource
 from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client, PatchType
 from espalier.kube.connection.kubeconfig import Kubeconfig
-from espalier.kube.errors import Conflict, Invalid, NotFound
+from espalier.kube.errors import Conflict, Invalid, NotFound, Unreachable
 from espalier.kube.objects import Object
 from espalier.kube.transports.http import HttpTransport
 from espalier.kube.transports.inprocess import InProcessTransport
@@ -32,16 +32,20 @@ STATUS = NodeUpgradeStatus(completed=True)
 
 
 class Counting:
-    """Keeps which writes left."""
+    """Keeps which writes left; `loses` says that none of them is answered."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.writes: list[str] = []
+        self.loses = False
 
     async def request(self, request: Request) -> Response:
         if request.method != "GET":
             self.writes.append(request.method)
-        return await self._transport.request(request)
+        response = await self._transport.request(request)
+        if self.loses and request.method != "GET":
+            raise Unreachable("the connection was lost")
+        return response
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -257,6 +261,21 @@ async def test_own_writes_are_recorded_before_they_are_sent(env: Environment) ->
     freed = await env.writer.merge(UPGRADE, annotated, {"metadata": {"annotations": {"a": None}}})
     assert not env.own_writes.by_others(annotated, freed)
     assert env.own_writes.by_others(freed, annotated), "somebody brings it back"
+
+
+async def test_an_unanswered_own_write_is_noticed(env: Environment) -> None:
+    """The cache lacks it, so the next reconcile may find that nothing has to be written: its event has to come."""
+    found = await env.upgrade()
+    env.sent.loses = True
+    with pytest.raises(Unreachable):
+        await env.writer.status(UPGRADE, found, STATUS)
+    assert (await env.writer.status(UPGRADE, found, NodeUpgradeStatus())) is found
+    reported = await env.stored(UPGRADE)
+    assert reported.decode(NodeUpgrade).status == STATUS
+    assert env.own_writes.by_others(found, reported)
+    with pytest.raises(Unreachable):
+        await env.writer.merge(UPGRADE, reported, {"metadata": {"annotations": {"example.com/a": "1"}}})
+    assert env.own_writes.by_others(reported, await env.stored(UPGRADE))
 
 
 async def test_a_name_that_is_taken_is_left_alone(env: Environment) -> None:

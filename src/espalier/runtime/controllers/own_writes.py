@@ -33,11 +33,19 @@ class OwnWrites:
         if annotations:
             self._annotations.setdefault(key, {}).update(annotations)
 
+    def forget(self, key: Key) -> None:
+        """Forget the writes to an object, after one without an answer.
+
+        The API server may have stored it, while a cache that lacks it shows the next reconcile nothing to write: its
+        event has to cause another.
+        """
+        self._statuses.pop(key, None)
+        self._annotations.pop(key, None)
+
     def by_others(self, old: Object | None, new: Object | None) -> bool:
         """True for changes of status and annotations that are not our own."""
         if new is None and old is not None:
-            self._statuses.pop(old.key, None)
-            self._annotations.pop(old.key, None)
+            self.forget(old.key)
         if old is None or new is None:
             return True
         before, after = old.metadata.annotations, new.metadata.annotations

@@ -251,8 +251,12 @@ class Writer:
                 type=PatchType.MERGE,
                 subresource=subresource,
             )
-        except Invalid as refusal:
-            raise _stale(refusal, resource, current.name) from refusal
+        except BaseException as error:
+            if resource in self._own_writes:
+                self._own_writes[resource].forget(current.key)
+            if isinstance(error, Invalid):
+                raise _stale(error, resource, current.name) from error
+            raise
         return self._wrote(resource, written)
 
     def _wrote(self, resource: Resource, object_: Object) -> Object:
