@@ -10,6 +10,7 @@ import msgspec
 
 from espalier.api import conditions
 from espalier.api.eksa.cluster import ClusterStatus
+from espalier.api.eksa.vocabulary.events import Event as Recorded
 from espalier.api.eksa.vocabulary.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
     CLUSTER_FINALIZER,
@@ -144,7 +145,13 @@ def report(ctx: ClusterContext, outcome: Outcome) -> Report:
         Event(type_, reason, redaction.concealed(message, ctx.scope.secrets))
         for type_, reason, message in _events(old, new)
     )
-    return Report(new, tuple(events), before=old, again=result.again)
+    if not (faults := ctx.scope.unreadable_status):
+        return Report(new, tuple(events), before=old, again=result.again)
+    told = [name for name in faults if name != "conditions"]  # those of EKS Anywhere are of another format
+    message = f"fields of the status can't be read, and are written anew: {', '.join(told)}"
+    warning = [Event("Warning", Recorded.STATUS_UNREADABLE, message)] if told else []
+    before = {**msgspec.to_builtins(old), **faults}
+    return Report(new, (*warning, *events), before=before, again=result.again)
 
 
 def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:

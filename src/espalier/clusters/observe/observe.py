@@ -47,7 +47,7 @@ from espalier.clusters.observe.reference_grace import ReferenceGrace
 from espalier.clusters.observe.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.observe.rules.releases import parsed
-from espalier.clusters.observe.scope import ClusterAPIObjects, Scope, age, is_self_managed, read
+from espalier.clusters.observe.scope import ClusterAPIObjects, Scope, age, is_self_managed, read, read_with_faults
 from espalier.clusters.observe.uses.release_use import ReleaseUse
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -213,7 +213,7 @@ class ClusterObserver:
 
     def scope_of(self, object_: Object) -> Scope:
         """The scope of a Cluster that may not be stored yet."""
-        key, cluster = object_.key, read(object_)
+        key, (cluster, faults) = object_.key, read_with_faults(object_)
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
         made, problem = self._render_input(cluster, bundles, linked)
@@ -236,6 +236,7 @@ class ClusterObserver:
             providers=self.providers,
             management=management,
             management_key=self.management_cluster.key,
+            unreadable_status=faults,
             is_upgraded_record=is_record and self.management_cluster.is_upgrading,
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
             managed=tuple((other, self.release_of(other)) for other in self.managed()) if is_record else (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 
 import msgspec
 import semver
@@ -220,6 +221,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     management_key: Key | None = None
     """The key of the management cluster's record; None if unknown."""
     is_upgraded_record: bool = False
+    unreadable_status: Tree = msgspec.field(default_factory=dict)
+    """Fields of the stored status that can't be read. `cluster` lacks them."""
     """True for that record while `espalier upgrade cluster` changes the management cluster."""
     manages: tuple[Key, ...] = ()
     """For the record of the management cluster: the Clusters that it manages."""
@@ -516,22 +519,35 @@ def _secrets_of_spec(spec: bytes) -> frozenset[str]:
 
 
 def read(object_: Object) -> eksa.Cluster:
-    """A stored Cluster, decoded. Conditions in another format (EKS Anywhere's need no reason) count as absent, and a
-    status that can't be read without them either as empty.
+    """A stored Cluster, decoded; fields of its status that can't be read count as absent.
 
     Raises `msgspec.ValidationError` when the spec is invalid, or nested too deeply.
     """
+    return read_with_faults(object_)[0]
+
+
+def read_with_faults(object_: Object) -> tuple[eksa.Cluster, Tree]:
+    """See `read`; with the fields that can't be read, as they are stored.
+
+    They are of a later release, or of EKS Anywhere, whose conditions need no reason.
+    """
     json_trees.require_flat(object_.raw)
     try:
-        return object_.decode(eksa.Cluster)
+        return object_.decode(eksa.Cluster), {}
     except msgspec.ValidationError:
         tree = object_.tree
     status = tree.get("status")
-    rest = {name: value for name, value in status.items() if name != "conditions"} if isinstance(status, dict) else {}
+    fields = status if isinstance(status, dict) else {}
+    faults = {name: value for name, value in fields.items() if not _is_readable(name, value)}
+    return _with_status(tree, {name: value for name, value in fields.items() if name not in faults}), faults
+
+
+def _is_readable(name: str, value: Any) -> bool:
     try:
-        return _with_status(tree, rest)
+        msgspec.json.decode(encode_json({name: value}), type=eksa.ClusterStatus)
     except msgspec.ValidationError:
-        return _with_status(tree, {})
+        return False
+    return True
 
 
 def _with_status(tree: Tree, status: Tree) -> eksa.Cluster:

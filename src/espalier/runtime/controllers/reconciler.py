@@ -47,8 +47,8 @@ class Report:
     status: msgspec.Struct | Tree
     events: Sequence[Event] = ()
     """Recorded only if the status was written, so that an unchanged status repeats no event."""
-    before: msgspec.Struct | None = None
-    """The decoded status before; other fields in it stay. None if the whole status is ours."""
+    before: msgspec.Struct | Tree | None = None
+    """The status before, as far as it is ours; other fields in it stay. None if the whole status is ours."""
     precondition: Precondition = Precondition.UID
     """By version where others write parts of the same lists. Raises `Conflict` then; see `replanned`."""
     again: float | None = None

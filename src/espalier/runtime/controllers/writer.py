@@ -143,9 +143,9 @@ class Writer:
         status: msgspec.Struct | Tree,
         precondition: Precondition = Precondition.VERSION,
         *,
-        before: msgspec.Struct | None = None,
+        before: msgspec.Struct | Tree | None = None,
     ) -> Object:
-        """Replace the object's status, if it differs. With `before`, the decoded status, other fields in it stay."""
+        """Replace the object's status, if it differs. With `before`, the part of it that is ours, other fields stay."""
         wanted = msgspec.to_builtins(status)
         present = current.decode(_WithStatus).status or {} if before is None else msgspec.to_builtins(before)
         if present == wanted:  # the usual case

@@ -53,6 +53,11 @@ class Event(EventReason):
     KUBECONFIG_COPIED = _normal("KubeconfigCopied", "the kubeconfig was copied into the namespace of the Cluster")
     DELETION_STARTED = _normal("DeletionStarted", "the Cluster of Cluster API was deleted")
     LEFTOVERS_REMOVED = _normal("LeftoversRemoved", "objects left over after the deletion were deleted")
+    STATUS_UNREADABLE = _warning(
+        "StatusUnreadable",
+        "fields of the status, which the message names, can't be read, and are written anew",
+        "if a manager of another release writes it, too, run one of them",
+    )
     DRIFTED = _warning("Drifted", "objects differ from what is rendered", "see condition `Synced`")
     REMEDIATION_STOPPED = _warning(
         "RemediationStopped",
