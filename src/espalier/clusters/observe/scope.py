@@ -221,9 +221,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     management_key: Key | None = None
     """The key of the management cluster's record; None if unknown."""
     is_upgraded_record: bool = False
+    """True for that record while `espalier upgrade cluster` changes the management cluster."""
     unreadable_status: Tree = msgspec.field(default_factory=dict)
     """Fields of the stored status that can't be read. `cluster` lacks them."""
-    """True for that record while `espalier upgrade cluster` changes the management cluster."""
     manages: tuple[Key, ...] = ()
     """For the record of the management cluster: the Clusters that it manages."""
     managed: tuple[tuple[eksa.Cluster, semver.Version | None], ...] = ()
