@@ -12,7 +12,7 @@ from tests.support.environments.footprint import Footprint, footprint
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     folder = tmp_path / "home"
-    folder.mkdir(mode=0o700)  # a test may put releases into it before the environment is there
+    folder.mkdir(mode=0o700)  # a test may write into it before the environment is there
     return folder
 
 

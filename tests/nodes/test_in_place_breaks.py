@@ -15,7 +15,7 @@ from tests.support.environments.in_place_on_nodes import LONG, identities, insid
 from tests.support.environments.node_versions import FIRST, NEW, NEWER, OLD, OLDER, OLDEST
 from tests.support.environments.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
 from tests.support.environments.real_node import BIN, Host
-from tests.support.providers.node_manifests import CLUSTER, manifest
+from tests.support.providers.node_manifests import manifest
 from tests.support.servers.kubectl import Kubectl
 
 WHY_NOT = why_not(FIRST, OLD, NEW, watchers=256)
@@ -29,7 +29,6 @@ KEPT_BY_KUBEADM = "/etc/kubernetes/tmp"
 @pytest.mark.demand("U46")
 async def test_two_versions_survive_reboot_death_and_loss(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
-        env.management.patience = LONG + 60
         await env.apply(manifest(2, 3, kubernetes=OLDEST, in_place=True))
         await env.ready("garden")
         workload = await env.workload("garden")
@@ -46,7 +45,7 @@ async def test_two_versions_survive_reboot_death_and_loss(tmp_path: Path) -> Non
             await asyncio.sleep(5)  # nothing to wait for: it is the moment at which the manager dies that is arbitrary
             await env.kill()
             await env.up()
-            await upgraded(env, OLD)
+            await env.ready("garden", within=LONG)
         after = await identities(env, workload)
         assert (after["machines"], after["nodes"]) == (before["machines"], before["nodes"])
         await use.has_nodes(workload, control_planes=3, workers=2, version=OLD)
@@ -61,7 +60,7 @@ async def test_two_versions_survive_reboot_death_and_loss(tmp_path: Path) -> Non
             code, _, complaint = await env.espalier("nodes", "crash", lost)
             assert code == 0, complaint
             await env.management("delete", "machines.cluster.x-k8s.io", lost, *SYSTEM, "--wait=false")
-            await upgraded(env, NEW)
+            await env.ready("garden", within=LONG)
         left = await identities(env, workload)
         assert set(after["machines"]) - set(left["machines"]) == {lost}
         await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)
@@ -84,7 +83,7 @@ async def test_two_nodes_become_two_versions_newer(tmp_path: Path) -> None:
         before, pods = await identities(env, workload), await pods_left_alone(workload)
         for minor, version in ((OLDER, OLD), (NEWER, NEW)):
             await env.change(kubernetesVersion=minor)
-            await upgraded(env, version)
+            await env.ready("garden", within=LONG)
             assert await identities(env, workload) == before
             assert await pods_left_alone(workload) == pods
             await use.has_nodes(workload, control_planes=1, workers=1, version=version)
@@ -113,16 +112,6 @@ async def pods_left_alone(workload: Kubectl) -> dict[str, tuple[str, str]]:
 def of_others(pods: dict[str, tuple[str, str]], *broken: str) -> dict[str, tuple[str, str]]:
     """The pods whose node was neither switched off nor destroyed."""
     return {pod: found for pod, found in pods.items() if found[0] not in broken}
-
-
-async def upgraded(env: RealEnvironment, version: str) -> None:
-    """Wait until the control plane asks for it, and all of the cluster is ready."""
-    path = "{.spec.version}"
-    found = ""
-    async with asyncio.timeout(READY_SECONDS):
-        while not found.startswith(version):
-            found = await env.management("get", "kubeadmcontrolplane/garden", *SYSTEM, "-o", f"jsonpath={path}")
-    await env.management("wait", "--for=condition=Ready", CLUSTER, f"--timeout={LONG}s")
 
 
 async def begun(env: RealEnvironment) -> str:

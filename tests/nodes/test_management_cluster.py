@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.api.version_matrix import KUBERNETES
 from espalier.cli.management.components.component_versions import COMPONENTS
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
-from espalier.releases import Releases
 from tests.support.environments import manager_image
 from tests.support.environments import workload_use as use
 from tests.support.environments.footprint import Footprint, footprint
+from tests.support.environments.node_versions import NEW, NEWER, OLD, OLDER
 from tests.support.environments.real_environment import (
     ADDRESSES,
+    READY_SECONDS,
     RealEnvironment,
     Tree,
     environment_in,
@@ -27,11 +27,8 @@ from tests.support.environments.real_environment import (
 from tests.support.providers.node_manifests import manifest
 from tests.support.servers.kubectl import Kubectl
 
-BEFORE, NEWEST = Releases.load().newest().kubernetes_versions[-2:]
-"""A management cluster has the versions that the releases of this build name, whatever the row."""
-VERSION = f"v{KUBERNETES[NEWEST].patch}"
-MISSING = why_not(VERSION, watchers=256) or manager_image.why_not()
-WITHOUT_BEFORE = why_not(KUBERNETES[BEFORE].patch)
+MISSING = why_not(NEW, watchers=256) or manager_image.why_not()
+WITHOUT_BEFORE = why_not(OLD)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "management.yaml"
 NAME = "management"
 CLUSTERS = "clusters.anywhere.eks.amazonaws.com"
@@ -39,7 +36,7 @@ CLUSTERS = "clusters.anywhere.eks.amazonaws.com"
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
-def management(workers: int, kubernetes: str = NEWEST) -> str:
+def management(workers: int, kubernetes: str = NEWER) -> str:
     """The example, with one control plane node and these workers."""
     documents = list(yaml.safe_load_all(EXAMPLE.read_text()))
     documents[0]["spec"]["kubernetesVersion"] = kubernetes
@@ -68,11 +65,11 @@ async def test_management_cluster_of_real_nodes_has_a_life(home: Path, clean: Fo
         (home / "management.yaml").write_text(management(2))
         kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
         await command(env, "upgrade", "cluster", "-f", str(home / "management.yaml"), *kubeconfig)
-        await use.has_nodes(cluster, control_planes=1, workers=2, version=VERSION)
+        await use.has_nodes(cluster, control_planes=1, workers=2, version=NEW)
         assert machines.items() <= {node["name"]: node["pid"] for node in await env.nodes()}.items()
 
-        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes=NEWEST, manager=NAME))
-        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", "--timeout=600s")
+        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes=NEWER, manager=NAME))
+        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", f"--timeout={READY_SECONDS}s")
         assert {node["cluster"] for node in await env.nodes()} == {NAME, "garden"}
         await cluster("delete", f"{CLUSTERS}/garden", "--wait")
         assert {node["cluster"] for node in await env.nodes()} == {NAME}
@@ -87,17 +84,17 @@ async def test_management_cluster_of_real_nodes_has_a_life(home: Path, clean: Fo
 async def test_its_machines_are_replaced_by_newer_ones(home: Path, clean: Footprint) -> None:
     async with real_environment(home) as env:
         by = ("--bootstrap-kubeconfig", str(env.home.kubeconfig))
-        await command(env, "create", "cluster", "-f", "-", *by, stdin=management(1, BEFORE))
+        await command(env, "create", "cluster", "-f", "-", *by, stdin=management(1, OLDER))
         cluster = env.management.with_kubeconfig(home / NAME / f"{NAME}-eks-a-cluster.kubeconfig")
-        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes=BEFORE, manager=NAME))
-        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", "--timeout=600s")
+        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes=OLDER, manager=NAME))
+        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", f"--timeout={READY_SECONDS}s")
         before = await env.nodes()
 
-        (home / "management.yaml").write_text(management(1, NEWEST))
+        (home / "management.yaml").write_text(management(1, NEWER))
         kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
         await command(env, "upgrade", "cluster", "-f", str(home / "management.yaml"), *kubeconfig)
-        await use.has_nodes(cluster, control_planes=1, workers=1, version=VERSION)
-        await cluster("wait", "--for=condition=Available", "deployments", "--all", "-A", "--timeout=300s")
+        await use.has_nodes(cluster, control_planes=1, workers=1, version=NEW)
+        await cluster("wait", "--for=condition=Available", "deployments", "--all", "-A", f"--timeout={READY_SECONDS}s")
         await manages_itself(env, cluster)
         machines = (await cluster.tree("machines.cluster.x-k8s.io", "-A"))["items"]
         own = [one["metadata"] for one in machines if one["metadata"]["labels"][CLUSTER_NAME_LABEL] == NAME]
@@ -107,8 +104,8 @@ async def test_its_machines_are_replaced_by_newer_ones(home: Path, clean: Footpr
         assert joined <= worker["creationTimestamp"], "the control plane comes first"
         assert of_garden(await env.nodes()) == of_garden(before), "machines of workload clusters stay"
 
-        await cluster("apply", "-f", "-", stdin=manifest(2, kubernetes=BEFORE, manager=NAME))
-        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", "--timeout=600s")
+        await cluster("apply", "-f", "-", stdin=manifest(2, kubernetes=OLDER, manager=NAME))
+        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", f"--timeout={READY_SECONDS}s")
         assert len(of_garden(await env.nodes())) == 3
         await cluster("delete", f"{CLUSTERS}/garden", "--wait")
         await command(env, "delete", "cluster", NAME, *by, *kubeconfig)
@@ -139,7 +136,7 @@ async def test_one_command_makes_it_and_one_deletes_it(home: Path, clean: Footpr
         file.write_text(management(2))
         kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
         await command(env, "upgrade", "cluster", "-f", str(file), *kubeconfig)
-        await use.has_nodes(cluster, control_planes=1, workers=2, version=VERSION)
+        await use.has_nodes(cluster, control_planes=1, workers=2, version=NEW)
     finally:
         await command(env, "delete", "cluster", NAME)
     assert made(footprint(home), home) == made(clean, home)

@@ -26,7 +26,7 @@ UNTOUCHED = ("web", "kindnet")
 MARKED = "kubeadmcontrolplanes,machinedeployments,machinesets,machines.cluster.x-k8s.io,clusters.cluster.x-k8s.io"
 LEFT = (PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, "in-place-upgrade-needed", "in-place-fallback")
 """How annotations end that an upgrade takes away again."""
-LONG = 1500
+LONG = 3600
 """Seconds for five nodes, one after the other, on a machine that does other things too."""
 
 

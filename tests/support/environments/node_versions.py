@@ -1,13 +1,16 @@
-"""Kubernetes versions of real nodes: those of the row of versions that runs, and releases that name them."""
+"""Kubernetes versions of real nodes: those of the row of versions that runs, and a build whose releases name them."""
 
 from __future__ import annotations
 
 import shutil
-from importlib.resources import files
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import yaml
 
+import espalier
 from espalier.api.meta import Tree
 from espalier.api.version_matrix import KUBERNETES
 from espalier.assets.recipes import ROW
@@ -17,7 +20,8 @@ OLDEST, OLDER, NEWER = ROW.nodes
 """Minor versions, one upgrade apart."""
 FIRST, OLD, NEW = (f"v{KUBERNETES[minor].patch}" for minor in ROW.nodes)
 """Their patch versions, as kubelets say them."""
-DATA = Path(str(files("espalier.releases").joinpath("data")))
+DATA = Path("releases", "data")
+"""The releases of a build, in its package."""
 
 
 def distribution(minor: str) -> str:
@@ -38,20 +42,29 @@ def etcd_version(minor: str) -> str:
     return KUBERNETES[minor].etcd_image.partition("-")[0]
 
 
-def release_flags(folder: Path) -> tuple[str, ...]:
-    """Flags of `espalier up` with which clusters may have every version of the row.
+@cache
+def variables_of_row() -> Mapping[str, str]:
+    """Variables of the environment of an espalier whose releases name every version of the row.
 
-    The newest release of this build may not name the newest Kubernetes of the row: then `folder` gets a copy of the
-    releases in which it does, with the versions of the matrix.
+    The newest release of this build may not name the newest Kubernetes of the row: then these lead to a copy of the
+    build in which it does, with the versions of the matrix. That includes what the copy builds, as images.
     """
     newest = Releases.load().newest()
     missing = [minor for minor in ROW.nodes if minor not in newest.kubernetes_versions]
     if not missing:
-        return ()
-    shutil.copytree(DATA, folder)
+        return {}
+    package = Path(espalier.__file__).parent
+    copy = Path(_folder().name, package.name)
+    shutil.copytree(package, copy)
     for minor in missing:
-        _add(folder, newest.kubernetes_versions[-1], minor, newest.eksa_release.spec.bundle_manifest_url)
-    return ("--releases", str(folder))
+        _add(copy / DATA, newest.kubernetes_versions[-1], minor, newest.eksa_release.spec.bundle_manifest_url)
+    return {"PYTHONPATH": str(copy.parent)}
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """A folder that goes with this process."""
+    return TemporaryDirectory(prefix="espalier-build-")
 
 
 def _add(folder: Path, before: str, minor: str, url: str) -> None:

@@ -24,13 +24,14 @@ from espalier.realnodes.nspawn.system.limits import allowed_watchers
 from espalier.realnodes.nspawn.system.network import BRIDGES
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.footprint import Footprint
-from tests.support.environments.node_versions import release_flags
+from tests.support.environments.node_versions import variables_of_row
 from tests.support.providers.node_manifests import CLUSTER
 from tests.support.servers.kubectl import Kubectl, find_kubectl
 
 START_SECONDS = 300.0
-READY_SECONDS = 600
-"""How long a cluster may take on a machine that does other things too; alone it needs a tenth of it."""
+READY_SECONDS = 1800
+"""How long a cluster may take on a machine that does other things too: five nodes took 400 s with 60 to 90 processes
+for 2 CPUs; alone they need a twentieth of it."""
 ADDRESSES = "10.78.0.0/24"
 
 Tree = dict[str, Any]
@@ -91,7 +92,11 @@ class RealEnvironment:
         process = await asyncio.create_subprocess_exec(
             *PROGRAM,
             *arguments,
-            env={**self.environment.environment, "ESPALIER_CACHE": str(assets_folder().parent)},
+            env={
+                **self.environment.environment,
+                **variables_of_row(),
+                "ESPALIER_CACHE": str(assets_folder().parent),
+            },
             cwd=self.environment.home,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -167,7 +172,7 @@ async def real_environment(folder: Path, *flags: str) -> AsyncIterator[RealEnvir
 
     Clusters in it may have each Kubernetes version of the row.
     """
-    env = environment_in(folder, *release_flags(folder / "releases"), *flags)
+    env = environment_in(folder, *flags)
     await env.up()
     try:
         yield env
