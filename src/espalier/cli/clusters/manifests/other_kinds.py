@@ -86,7 +86,7 @@ async def prepared(client: Client, others: Sequence[Document], namespace: str) -
 
 
 class Absent(NamedTuple):
-    """What objects of a manifest need before an API server tries them, and what the manifest has of it."""
+    """Namespaces and kinds that an API server lacks, and that objects of a manifest need before it tries them."""
 
     namespaces: Collection[str]
     """Namespaces that do not exist yet."""
