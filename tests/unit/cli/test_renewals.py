@@ -150,7 +150,7 @@ async def test_certificates_are_listed_with_their_ends() -> None:
         type=PatchType.MERGE,
         subresource="status",
     )
-    listed = await certificates.read(site.client, await site.owner(), await site.target())
+    listed = await certificates.read(site.client, await site.owner(), await site.target(), None)
     ends = {part.what: part.ends for part in listed}
     assert ends["Machine cp-1: API server, front proxy, etcd"] == datetime(2027, 1, 1, tzinfo=UTC)
     assert ends["kubeconfig of the administrator"] == NOW + timedelta(days=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,8 +11,11 @@ from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition, Tree
+from espalier.clusterapi import external_etcd
 from espalier.clusters.design import names
+from espalier.clusters.report import measures
 from espalier.clusters.report.status import status_of
+from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.controllers.outcome import Done
 from tests.support.objects.made_clusters import made, objects
 
@@ -84,3 +88,41 @@ def test_a_message_stays_while_days_pass() -> None:
     scope = made(objects=[*objects(), machine("a", 60)])
     first, later = (status_of(scope, Done(), NOW + timedelta(days=days)) for days in (0, 30))
     assert [part.message for part in first.conditions] == [part.message for part in later.conditions]
+
+
+def member(name: str, age: float) -> Tree:
+    """A machine of an external etcd, made so many days ago: nobody reports when its certificates end."""
+    tree = machine(name, None)
+    labels = {"cluster.x-k8s.io/cluster-name": "garden", external_etcd.MACHINE_LABEL: "garden-etcd"}
+    tree["metadata"] |= {"labels": labels, "creationTimestamp": timestamp(NOW - timedelta(days=age))}
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("machines", "message"),
+    [
+        ([member("e", 274)], None),
+        (
+            [member("e", 276)],
+            "certificates of etcd machine e end, the first on 2026-03-31T00:00:00Z: renew",
+        ),
+        ([member("e", 276), machine("a", 5)], "certificates of control plane and etcd machines a, e end, the first on"),
+        ([member("e", 365)], "certificates of etcd machine e end or have ended.*docs/second-day.md"),
+        ([member("e", 365), machine("a", -1)], "etcd machines a, e ended.*kubeadm certs renew all"),
+    ],
+    ids=["later", "soon", "both", "ended", "both ended"],
+)
+def test_ends_of_external_etcd_follow_its_machines(machines: list[Tree], message: str | None) -> None:
+    condition = reported(*machines)
+    if message is None:
+        assert condition is None
+    else:
+        assert condition is not None
+        assert re.search(message, condition.message), condition.message
+
+
+def test_metric_has_the_ends_of_external_etcd() -> None:
+    assert measures._machine(Object(to_bytes(member("e", 1)))).expiry == NOW + timedelta(days=364)
+    worker = member("w", 1)
+    worker["metadata"]["labels"].pop(external_etcd.MACHINE_LABEL)
+    assert measures._machine(Object(to_bytes(worker))).expiry is None

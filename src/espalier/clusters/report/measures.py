@@ -27,7 +27,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, MachineCounts
 from espalier.clusters.design import names
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import read
-from espalier.clusters.report.certificates import expiries
+from espalier.clusters.report.certificates import expiries, is_of_etcd
 from espalier.kube.measures import Measure
 from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache
@@ -238,5 +238,6 @@ def _owned(owner: KubeadmControlPlane | MachineDeployment) -> _Owned:
 def _machine(item: Object) -> _Owned:
     """A machine that is being deleted has no expiry: its certificates go with it."""
     labels, is_deleted = item.metadata.labels, item.metadata.deletion_timestamp is not None
-    name = "" if is_deleted or contract.CONTROL_PLANE_LABEL not in labels else labels.get(CLUSTER_NAME_LABEL, "")
+    has_certificates = contract.CONTROL_PLANE_LABEL in labels or is_of_etcd(item)
+    name = labels.get(CLUSTER_NAME_LABEL, "") if has_certificates and not is_deleted else ""
     return _Owned(None, name, expiry=expiries([item]).get(item.name) if name else None)

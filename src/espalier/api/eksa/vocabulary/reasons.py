@@ -178,13 +178,13 @@ class Reason(reference.Reason):
     # Certificates of machines: condition CertificatesValid. Nothing else depends on it.
     CERTIFICATES_EXPIRE_SOON = _person(
         "CertificatesExpireSoon",
-        "certificates of control plane machines end within 90 days; renew them by `espalier renew certificates`, or "
-        "by an upgrade",
+        "certificates of machines of the control plane, or of etcd, end within 90 days; renew them by `espalier renew "
+        "certificates`, or by an upgrade",
     )
     CERTIFICATES_EXPIRED = _person(
         "CertificatesExpired",
         "certificates of control plane machines have ended, so their API servers and etcd members may be refused; "
-        "renew them on the machines, by `kubeadm certs renew all`",
+        "renew them on the machines, by `kubeadm certs renew all`; those of an external etcd by etcdadm",
     )
     CLUSTER_API_OBJECTS_MISSING = _person(
         "ClusterAPIObjectsMissing",

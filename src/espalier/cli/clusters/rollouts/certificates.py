@@ -22,6 +22,7 @@ from espalier.api.eksa.vocabulary.metadata_keys import KUBECONFIG_REQUESTED
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.api.text.listing import first
+from espalier.cli.clusters.rollouts.etcd_certificates import Etcd
 from espalier.cli.clusters.rollouts.rollouts import Target
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.follow import follow
@@ -60,17 +61,22 @@ class Certificate:
     """How it is renewed."""
 
 
-async def read(client: Client, owner: Object, target: Target) -> list[Certificate]:
-    """The certificates of a cluster. What may not be read is listed without its end."""
+async def read(client: Client, owner: Object, target: Target, etcd: Etcd | None) -> list[Certificate]:
+    """The certificates of a cluster, and of its `etcd` with machines of its own. What may not be read is listed without
+    its end."""
     identity = ClusterIdentity.of(owner.key)
     machines = (await client.list(Machine.resource, target.object.namespace, labels=target.selector)).items
     dates = expiries(machines)
-    with_etcd = not has_external_etcd(owner)
     how = "on its node, or with its machine" if target.is_in_place else "with its machine"
-    parts = "API server, front proxy, etcd" if with_etcd else "API server, front proxy"
+    parts = "API server, front proxy, etcd" if etcd is None else "API server, front proxy"
     certificates = [
         Certificate(f"Machine {machine.name}: {parts}", dates.get(machine.name), how)
         for machine in sorted(machines, key=lambda machine: machine.name)
+    ]
+    members = etcd.ends() if etcd is not None else {}
+    certificates += [
+        Certificate(f"Machine {name}: etcd (a year after it was made)", ends, "with its machine")
+        for name, ends in members.items()
     ]
     certificates.append(await _of_kubeconfig(client, identity.capi))
     for purpose, of in _AUTHORITIES.items():
@@ -86,7 +92,9 @@ def has_external_etcd(owner: Object) -> bool:
 def check(certificates: Sequence[Certificate], target: Target, now: datetime) -> None:
     """Raises `Failure` if a certificate of a control plane machine has ended: then no machine can join or leave."""
     ended = [
-        part.what for part in certificates[: _machines(certificates)] if part.ends is not None and part.ends <= now
+        part.what
+        for part in certificates
+        if part.what.startswith("Machine ") and "API server" in part.what and part.ends is not None and part.ends <= now
     ]
     if ended:
         raise Failure(
@@ -94,10 +102,6 @@ def check(certificates: Sequence[Certificate], target: Target, now: datetime) ->
             "replaces no machine: on each of its machines run `kubeadm certs renew all`, move the files out of "
             "/etc/kubernetes/manifests and back, and give this command again"
         )
-
-
-def _machines(certificates: Sequence[Certificate]) -> int:
-    return sum(part.what.startswith("Machine ") for part in certificates)
 
 
 async def renew_kubeconfig(client: Client, cluster: Key) -> datetime:

@@ -12,12 +12,12 @@ from espalier.api.resource import Key
 from espalier.api.text.listing import counted
 from espalier.api.text.spans import span
 from espalier.cli.clusters.manifests import documents
-from espalier.cli.clusters.rollouts import certificates, node_certificates, rollouts
+from espalier.cli.clusters.rollouts import certificates, etcd_certificates, node_certificates, rollouts
 from espalier.cli.clusters.rollouts.certificates import Certificate, Component
 from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.connecting import connection
-from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.printing import output
 from espalier.cli.kit.printing.layout import Table
 from espalier.cli.kit.printing.progress import Progress
@@ -35,7 +35,9 @@ def renew() -> None:
 @flags.filename(help="Manifest of the cluster; - for standard input.")
 @flags.connection
 @flags.choice(
-    "--component", Component.ALL, help="all, control-plane (with etcd beside it), etcd (the same), or kubeconfig."
+    "--component",
+    Component.ALL,
+    help="all, control-plane (with etcd beside it), etcd (with the control plane), or kubeconfig.",
 )
 @click.option(
     "--dry-run", type=flags.OneOf(("none", "server")), default="none", show_default=True, help="server: only list them."
@@ -60,7 +62,8 @@ async def renew_certificates(
 
     Control plane machines are replaced one after the other, as `espalier rollout restart NAME --control-plane` does;
     on those that are upgraded in place, kubeadm renews the certificates, and only static pods are restarted. Cluster
-    API issues a new kubeconfig. It begins with a list of all certificates and when they end.
+    API issues a new kubeconfig. Machines of an external etcd are replaced first, one after the other. It begins with a
+    list of all certificates and when they end.
 
     \b
     Examples:
@@ -79,36 +82,36 @@ async def renew_certificates(
         key = Key(connected.namespace, name)
         owner = await rollouts.cluster(client, key)
         (target,) = await rollouts.targets(client, owner, [], control_plane=True)
-        listed = await certificates.read(client, owner, target)
+        etcd = await etcd_certificates.read(client, key) if certificates.has_external_etcd(owner) else None
+        listed = await certificates.read(client, owner, target, etcd)
         _write(listed)
-        if component is Component.ETCD and certificates.has_external_etcd(owner):
-            raise Failure(
-                f"--component: found etcd, but etcd of cluster {key} has machines of its own, which only a change "
-                "replaces: upgrade Kubernetes, or name another machine config in externalEtcdConfiguration"
-            )
+        on_nodes = target.is_in_place and not replace_machines
         with_machines = component is not Component.KUBECONFIG
+        with_etcd = etcd if component in (Component.ALL, Component.ETCD) else None
         if with_machines:
             certificates.check(listed, target, datetime.now(UTC))
-        on_nodes = target.is_in_place and not replace_machines
-        if with_machines and on_nodes:
+        if with_etcd is not None:
+            etcd_certificates.check(with_etcd, target, datetime.now(UTC), replaces_in_place=replace_machines)
+        elif with_machines and on_nodes:
             await node_certificates.check(client, target)
         elif with_machines:
             await rollouts.check_restart(client, [target], replaces_in_place=True)
         if dry_run == "server":
             return
         with Progress() as progress:
-            if with_machines and on_nodes:
+            if with_machines and on_nodes and with_etcd is None:
                 await node_certificates.renew(client, target, timeout=seconds, progress=progress)
             elif with_machines:
-                after = await rollouts.restart(client, [target])
+                if with_etcd is not None:
+                    after = await etcd_certificates.renew(client, with_etcd, target, timeout=seconds, progress=progress)
+                else:
+                    after = await rollouts.restart(client, [target])
                 number = await rollouts.until_replaced(client, target, after, timeout=seconds, progress=progress)
                 progress.say(f"{target.title}: {counted(number, 'machine')} replaced, with new certificates")
             if component in (Component.ALL, Component.KUBECONFIG):
                 progress.wait("waiting for Cluster API to issue the kubeconfig")
                 ends = await certificates.renew_kubeconfig(client, ClusterIdentity.of(key).capi)
                 progress.say(f"the kubeconfig is valid until {ends:%Y-%m-%d}; `espalier kubeconfig {name}` prints it")
-            if component is Component.ALL and certificates.has_external_etcd(owner):
-                progress.say("etcd has machines of its own: its certificates are renewed by an upgrade", "[yellow]![/]")
 
 
 def _write(listed: Sequence[Certificate]) -> None:
