@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from espalier.cli.kit import flags
 from espalier.cli.kit.connecting import connection
 from espalier.management import record as records
 from tests.support.environments import component_folders
-from tests.support.environments.environment import PROGRAM, LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
+from tests.support.killed_commands import killed_at
 
 pytestmark = pytest.mark.embedded
 
@@ -59,22 +59,6 @@ def test_management_cluster_makes_and_deletes_another(machine: LocalEnvironment,
     deleted = machine.espalier("delete", "cluster", "second", *by)
     assert deleted.code == 0, deleted.err
     assert not own.exists()
-
-
-def killed_at(machine: LocalEnvironment, words: tuple[str, ...], step: str) -> None:
-    """Kill a command (-9) once it prints this."""
-    with subprocess.Popen(
-        [*PROGRAM, *words], stderr=subprocess.PIPE, env=machine.environment, cwd=machine.home, text=True
-    ) as command:
-        assert command.stderr is not None
-        seen = [line for line in iter(command.stderr.readline, "") if _ends(command, line, step)]
-    assert seen, "it ended before"
-
-
-def _ends(command: subprocess.Popen[str], line: str, step: str) -> bool:
-    if is_there := line.startswith(step):
-        command.kill()
-    return is_there
 
 
 async def holds(first: Path, second: Path) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.environments.environment import LocalEnvironment
+
 PROGRAM = (sys.executable, "-m", "espalier.cli")
 
 
@@ -31,3 +33,18 @@ async def printed(*command: str, home: Path, killed_after: int) -> tuple[int, li
             process.kill()  # the test was cancelled
         code = await process.wait()
     return code, lines
+
+
+def killed_at(machine: LocalEnvironment, words: tuple[str, ...], step: str) -> None:
+    """Kill a command (-9) once it prints a line that begins like this."""
+    with subprocess.Popen(
+        [*PROGRAM, *words], stderr=subprocess.PIPE, env=machine.environment, cwd=machine.home, text=True
+    ) as command:
+        assert command.stderr is not None
+        lines = []
+        for line in command.stderr:
+            lines.append(line)
+            if line.startswith(step):
+                command.kill()
+                return
+    raise AssertionError(f"it ended before {step!r}: {''.join(lines)}")
