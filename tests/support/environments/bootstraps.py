@@ -150,10 +150,11 @@ class Made:
 
     client: Client
     key: Key
+    managed_by: str = BOOTSTRAP
 
     async def apply(self) -> None:
         await self.client.apply(NAMESPACES, {"metadata": {"name": self.key.namespace}})
-        await applied(self.client, manifest(self.key, managed_by=BOOTSTRAP))
+        await applied(self.client, manifest(self.key, managed_by=self.managed_by))
 
     async def kubeconfig(self) -> bytes:
         return await kubeconfig.read(self.client, self.key)
