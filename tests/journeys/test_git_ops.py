@@ -22,6 +22,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden
 from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.management import handed_over
+from espalier.management.steps import Refused
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.cluster_lives import journey
@@ -235,5 +236,26 @@ def test_a_bootstrap_keeps_the_git_ops_of_others(owner: str) -> None:
         await handed_over.take_back_name(env.client)
         assert await named_by_the_record(env) == (None if owner == "configuration" else REFERENCE)
         assert [config.name for config in (await env.client.list(FluxConfig.resource)).items] == ["fleet"]
+
+    journey(tell)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_bootstrap_keeps_its_own_repository(is_named: bool) -> None:
+    """A new cluster has a configuration of the same name, of another repository: nothing is written."""
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await flux(env)
+        if is_named:
+            await of_the_management_cluster(env)
+        before = (await env.client.get(FluxConfig.resource, "fleet", "default")).metadata.resource_version
+        spec = {"git": {"repositoryUrl": "ssh://git@git.example.com/other"}}
+        with pytest.raises(Refused, match=r"FluxConfig default/fleet of the bootstrap has another spec\.git"):
+            await handed_over.let_name(env.client, REFERENCE, FluxConfig.resource, spec)
+        after = await env.client.get(FluxConfig.resource, "fleet", "default")
+        assert (after.metadata.resource_version, await named_by_the_record(env)) == (
+            before,
+            REFERENCE if is_named else None,
+        )
 
     journey(tell)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+import msgspec
+
 from espalier.api import conditions
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import KINDS
 from espalier.api.flux import KUSTOMIZATION, WITH_RETRY, Kustomization
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.api.text import paths
+from espalier.api.text.listing import first
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
@@ -111,10 +115,27 @@ async def let_name(bootstrap: Client, reference: Tree, resource: Resource, spec:
             f"this bootstrap can't have another one, as {reference['kind']} {reference['name']}: use another "
             "bootstrap, or take the field out of that Cluster once no other cluster there has it"
         )
+    if differing := await _differing(bootstrap, Key(key.namespace, reference["name"]), resource, spec):
+        advice = "use another bootstrap" if present else "give the one of the manifest another name"
+        raise Refused(
+            f"{resource.kind} {key.namespace}/{reference['name']} of the bootstrap has another "
+            f"{first(differing, 3)}: {advice}"
+        )
     metadata = {"name": reference["name"], "namespace": key.namespace}
     await bootstrap.apply(resource, {"metadata": metadata, "spec": spec}, field_manager=FIELD_MANAGER)
     named = {"metadata": {"name": key.name, "namespace": key.namespace}, "spec": {"gitOpsRef": reference}}
     await bootstrap.apply(Cluster.resource, named, field_manager=FIELD_MANAGER)
+
+
+async def _differing(bootstrap: Client, config: Key, resource: Resource, spec: Tree) -> list[str]:
+    """The fields in which a configuration of a bootstrap differs from this spec; none without it."""
+    kind = next(kind for kind in KINDS if kind.resource == resource)
+    try:
+        stored = await bootstrap.get(resource, config.name, config.namespace)
+    except NotFound:
+        return []
+    read = [msgspec.to_builtins(msgspec.convert({"spec": tree}, kind)) for tree in (stored.tree["spec"], spec)]
+    return [paths.render(path) for path, _, _ in paths.differences(*read)]
 
 
 async def take_back_name(bootstrap: Client) -> None:
