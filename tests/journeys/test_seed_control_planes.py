@@ -108,11 +108,11 @@ def test_control_plane_moves_with_all_written_data() -> None:
 
         await source.scale(API_SERVER, 0)
         with pytest.raises(CallRefused, match="epoch: found 7, allowed is 1"):
-            await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(epoch=7)))
-        await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(epoch=1)))
+            await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(epoch=7)), None)
+        await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(epoch=1)), None)
 
         async def handed_over() -> bool:
-            answer = await source.call(SHOOT, "copyop/status", b"")
+            answer = await source.call(SHOOT, "copyop/status", b"", None)
             found = msgspec.json.decode(answer, type=CopyOperationStatus).copy_operation
             return found is not None and found.status == "Ready"
 

@@ -313,7 +313,7 @@ async def documented_restore(member: MemberOfSet) -> None:
     here = {
         "--data-dir": str(member.data),
         "--name": member.name,
-        "--initial-advertise-peer-urls": f"http://127.0.0.1:{member.peers[member.name]}",
+        "--initial-advertise-peer-urls": f"https://localhost:{member.peers[member.name]}",
     }
     for flag, value in here.items():
         words[words.index(flag) + 1] = value

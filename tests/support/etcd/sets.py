@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import shutil
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -18,9 +20,11 @@ from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.results import Member
+from espalier.kube.connection.tls import client_context
 from espalier.shoots.secrets import peers
 from espalier.shoots.secrets.persisted import Data
 from tests.support.etcd.owners import QUICK, Programs, Seat, Seats
+from tests.support.etcd.peer_secrets import PeerSecrets
 from tests.support.etcd.real_etcd import FAST, built
 from tests.support.servers.ports import free_ports
 from tests.support.waiting import eventually
@@ -74,6 +78,8 @@ class MemberOfSet(Seat):
         """See `Seat`."""
         origin = "http://127.0.0.1" if self.certificates is None else "https://localhost"
         urls = {name: f"{origin}:{port}" for name, port in self.peers.items()}
+        files = {"--server-cert": peers.CERTIFICATE, "--server-key": peers.KEY, "--client-ca": peers.TRUSTED}
+        files = {flag: str(self.run / name) for flag, name in files.items()} if self.certificates is not None else {}
         clients = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.clients.items())
         return [
             *("--name", self.name),
@@ -81,7 +87,8 @@ class MemberOfSet(Seat):
             *("--initial-cluster-token", f"etcd-main-{self.epoch}"),
             *("--initial-advertise-peer-urls", urls[self.name]),
             *("--member-clients", clients),
-            *("--member-agents", ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.agents.items())),
+            *("--member-agents", ",".join(f"{name}={origin}:{port}" for name, port in self.agents.items())),
+            *(word for pair in files.items() for word in pair),
             *("--member-config", f"{self.run}/etcd.yaml", "--etcd-config", f"{self.run}/base.yaml"),
         ]
 
@@ -90,6 +97,15 @@ class MemberOfSet(Seat):
         self.certificates = certificates
         for name, content in certificates.items():
             (self.run / name).write_bytes(content)
+
+    def tls_context(self) -> ssl.SSLContext | bool:
+        """See `Seat`. The copy before it has no TLS here."""
+        if self.certificates is None or not self.address.startswith("https"):
+            return True
+        files = self.certificates
+        context = client_context(files[peers.TRUSTED], certificate=files[peers.CERTIFICATE], key=files[peers.KEY])
+        context.check_hostname = False
+        return context
 
     async def end(self) -> None:
         """Kill all of it."""
@@ -174,7 +190,11 @@ class Sets(Seats):
         self._epochs = 0
 
     def set(self, certificates: Data | None = None) -> EtcdSet:
-        """The members of the next epoch, on a seed of their own. `certificates`: the same for all of them."""
+        """The members of the next epoch, on a seed of their own. `certificates`: those of all of them."""
+        if certificates is None:
+            secrets = PeerSecrets(now=datetime.now(UTC))
+            secrets.start()
+            certificates = secrets.secrets[secrets.wanted]
         self._epochs += 1
         epoch = self._epochs
         names = [f"etcd-main-{number}" for number in range(SIZE)]

@@ -26,6 +26,7 @@ from espalier.runtime.controllers.outcome import Done, Outcome
 from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.machine_controller import setup as machine_controller
+from espalier.shoots.secrets.persisted import Data
 from espalier.simulator.connections import Link, Reached, ReachingTransport
 from espalier.simulator.pods.runtimes.life import Life
 from tests.support.gardens.fast_etcds import Buckets, FastEtcds, Place, Witness
@@ -181,7 +182,7 @@ class FastSeed(GardenSeed):
         await super().power_off()
         self._shared.witness.lost(self.name)
 
-    async def _call_agent(self, namespace: str, path: str, body: bytes) -> bytes:
+    async def _call_agent(self, namespace: str, path: str, body: bytes, _files: Data | None) -> bytes:
         if self.links.seed.is_cut:
             raise Unreachable("the network in the seed is cut")
         return await self.etcds.call(namespace, path, body)

@@ -27,6 +27,7 @@ from espalier.kube.transports.http import HttpTransport
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call
+from espalier.shoots.secrets.persisted import Data
 
 VARIABLE = "ESPALIER_TEST_PLACES"
 HOST = "127.0.0.1"
@@ -45,8 +46,9 @@ class Places(msgspec.Struct):
 async def _over_ports(places: Places) -> AsyncIterator[Call]:
     async with session() as http:
 
-        async def call(_namespace: str, path: str, body: bytes) -> bytes:
-            return await posted(http, f"http://{HOST}:{places.agent}/{path.strip('/')}", body)
+        async def call(_namespace: str, path: str, body: bytes, files: Data | None) -> bytes:
+            place = f"{HOST}:{places.agent}/{path.strip('/')}"
+            return await posted(http, place, body, files, server_name="localhost")
 
         yield call
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from base64 import b64encode
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 
+from espalier.api.core import SECRET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.garden.shoot import Shoot
@@ -22,6 +26,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import GardenletTools, Live, ShootContext
 from espalier.shoots.gardenlet.scope import Scope
+from tests.support.etcd.peer_secrets import PeerSecrets
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TECHNICAL_ID = "shoot--dev--apple"
@@ -61,14 +66,25 @@ def etcd(epoch: int = 1, **annotations: str) -> Object:
     return an_object(Etcd.resource, "etcd-main", TECHNICAL_ID, metadata={"annotations": marks}, spec={"replicas": 1})
 
 
+@lru_cache(maxsize=1)
+def peer_secrets() -> Mapping[str, Object]:
+    """The Secrets of etcd's members."""
+    made = PeerSecrets()
+    made.start()
+    return {
+        name: an_object(SECRET, name, TECHNICAL_ID, data={key: b64encode(text).decode() for key, text in data.items()})
+        for name, data in made.secrets.items()
+    }
+
+
 def scope(ownership: Ownership = STARTED, **parts: Any) -> Scope:
-    """The scope of seed `a`: nothing is there but what is named."""
+    """The scope of seed `a`: nothing is there but what is named, and the Secrets of etcd's members."""
     nothing: dict[str, Any] = {field.name: None for field in dataclasses.fields(Scope)}
     empty: dict[str, Any] = {
         name: {} for name in ("secrets", "deployments", "services", "service_accounts", "role_bindings")
     }
     known = {"object": shoot(), "now": NOW, "seed_name": "a", "project": "dev", "technical_id": TECHNICAL_ID}
-    empty |= {"extensions": (), "pod_roles": frozenset()}
+    empty |= {"extensions": (), "pod_roles": frozenset(), "secrets": peer_secrets()}
     return Scope(**{**nothing, **empty, **known, "ownership": ownership, **parts})
 
 

@@ -97,6 +97,13 @@ MEMBERS = (
             ("--member-clients", "a=http://a:2,a=http://b:2", "--member-agents", "a", "--member-config", "/run/c"),
             "--member-clients: found 'a=http://b:2', allowed is NAME=URL once for each member",
         ),
+        (
+            (
+                *("--member-clients", "a=http://a:2,b=http://b:2", "--member-agents", "a=http://a:3,b=https://b:3"),
+                *("--member-config", "/run/c"),
+            ),
+            "--member-agents: found https://b:3, which needs --server-cert, --server-key and --client-ca",
+        ),
     ],
 )
 def test_members_without_all_their_urls_are_refused(

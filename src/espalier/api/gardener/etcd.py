@@ -89,7 +89,9 @@ class PeerTls(Part):
 
     server_tls_secret_ref: Annotated[
         SecretReference | None,
-        Meta(description="Secret with tls.crt, tls.key and ca.crt. Needed by three members."),
+        Meta(
+            description="Secret with tls.crt, tls.key and ca.crt, of members and their agents. Needed by three members."
+        ),
     ] = msgspec.field(name="serverTLSSecretRef", default=None)
 
 

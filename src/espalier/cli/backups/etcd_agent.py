@@ -27,10 +27,13 @@ _format = flags.output()
 def _server_files(command: etcd_election.Decorated) -> etcd_election.Decorated:
     """`--server-cert`, `--server-key` and `--client-ca`."""
     for option in (
-        click.option("--client-ca", type=flags.FILE, metavar="FILE", help="Require client certificates from this CA."),
+        click.option(
+            "--client-ca", type=flags.FILE, metavar="FILE",
+            help="Require client certificates from this CA, except for /healthz.",
+        ),
         click.option("--server-key", type=flags.FILE, metavar="FILE", help="Key of --server-cert (PEM)."),
         click.option("--server-cert", type=flags.FILE, metavar="FILE", help="Certificate for HTTPS (PEM)."),
-    ):
+    ):  # fmt: skip
         command = option(command)
     return command
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -183,13 +183,29 @@ def _peers(given: RunFlags, members: Membership) -> Members | None:
             raise Usage(f"--{name} must be given with --member-clients")
     assert given.member_config is not None and given.data_dir is not None  # noqa: S101, PT018 - checked
     alone = membership(given.name, "", given.token, given.advertise_peer_urls)
+    clients = etcd_election.urls_of_members(given.member_clients, "--member-clients", members)
+    agents = etcd_election.urls_of_members(given.member_agents, "--member-agents", members)
     return Members(
         members,
-        etcd_election.urls_of_members(given.member_clients, "--member-clients", members),
-        etcd_election.urls_of_members(given.member_agents, "--member-agents", members),
+        clients,
+        agents,
         EtcdConfiguration(alone, given.token, given.data_dir, given.etcd_config),
         given.member_config,
+        _tls_of_agents(given, agents.values()),
     )
+
+
+def _tls_of_agents(given: RunFlags, urls: Iterable[str]) -> TlsFiles | None:
+    """The files with which agents call each other: those with which they serve. Raises `Usage`."""
+    secure = [url for url in urls if url.startswith("https://")]
+    if not secure:
+        return None
+    if given.server_cert is None or given.client_ca is None:
+        raise Usage(
+            f"--member-agents: found {secure[0]}, which needs --server-cert, --server-key and --client-ca: agents "
+            "call each other with the certificate with which they serve"
+        )
+    return TlsFiles(given.client_ca, given.server_cert, given.server_key)
 
 
 def server_files(certificate: Path | None, key: Path | None, client_authority: Path | None) -> ServerFiles | None:

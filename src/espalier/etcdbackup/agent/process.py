@@ -15,7 +15,7 @@ from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.results import Member
 from espalier.etcdbackup.agent.backups import Backups, Settings
 from espalier.etcdbackup.agent.http import application
-from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.agent.serving import ServerFiles, secured
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import Clock
@@ -43,7 +43,6 @@ async def run(
     options: Options, store: Store, clock: Clock, stop: asyncio.Event, listening: Callable[[int], None]
 ) -> None:
     """Run until `stop` is set. `listening` receives the port. Raises `OSError`, `ValueError` if it can't start."""
-    context = options.server.context() if options.server is not None else None
     measures = Measures()
     async with connect(options.etcd, tls=options.tls) as etcd:
         backups = Backups(
@@ -51,6 +50,7 @@ async def run(
         )
         answers = application(backups, store, measures, lambda: backups.trouble, timeout=options.snapshot_timeout)
         options.routes(answers, store)
+        context = secured(answers, options.server)
         server = HttpServer(answers, options.host, options.port, context=context)
         await server.start()
         try:

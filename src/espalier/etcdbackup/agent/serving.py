@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import structlog
+from aiohttp import web
 
 log = structlog.get_logger(__name__)
 
+HEALTH = "/healthz"
+"""Answered without a client certificate, because kubelets have none."""
 RELOAD = 30.0
 """Seconds between two checks of the files."""
 
@@ -20,7 +24,7 @@ RELOAD = 30.0
 @dataclass(frozen=True, slots=True)
 class ServerFiles:
     """Paths of PEM files: the server's certificate and key, and the authority of client certificates (None: clients
-    need none)."""
+    need none). With an authority, only `HEALTH` is answered without one; see `secured`."""
 
     certificate: Path
     key: Path
@@ -41,7 +45,7 @@ class ServerFiles:
                 context.load_verify_locations(self.client_authority)
             except OSError as error:
                 raise ValueError(f"{self.client_authority}: {error.strerror or error}") from None
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
     async def reloading(self, context: ssl.SSLContext) -> NoReturn:
@@ -68,6 +72,25 @@ class ServerFiles:
             return tuple(path.stat().st_mtime_ns for path in files if path is not None)
         except OSError:
             return ()
+
+
+def secured(routes: web.Application, files: ServerFiles | None) -> ssl.SSLContext | None:
+    """The context of a server of these routes, which from now on ask for a client certificate; None without TLS. Raises
+    `ValueError`."""
+    if files is None:
+        return None
+    if files.client_authority is not None:
+        routes.middlewares.insert(0, _require_certificate)
+    return files.context()
+
+
+@web.middleware
+async def _require_certificate(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    if request.path != HEALTH and not request.get_extra_info("peercert"):
+        raise web.HTTPForbidden(text="present a certificate of the authority that --client-ca names\n")
+    return await handler(request)
 
 
 def _use_renewed(renewed: ssl.SSLContext, handshake: ssl.SSLObject, _name: str | None, _before: ssl.SSLContext) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 from espalier.api.etcd.calls import OWN, BackupStatus, CopyOperationStatus, InitiateCopyOperation
 from espalier.api.trees import json_trees
 from espalier.etcd.client import Client, connect
+from espalier.etcd.credentials import CertificateError, TlsFiles
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.requests import Range
 from espalier.etcd.results import Member
@@ -31,6 +33,8 @@ from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration
 from espalier.etcdbackup.running.parts import NotStarted, Standing
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision
+from espalier.kube.connection.tls import CertificateError as UnusableCertificate
+from espalier.kube.connection.tls import client_context
 
 Answer = TypeVar("Answer")
 
@@ -61,6 +65,8 @@ class Members:
     """The part of etcd's configuration that is the same for all members."""
     file: Path
     """etcd's configuration, written before each of its starts."""
+    tls: TlsFiles | None = None
+    """The files with which agents call each other; None: without TLS."""
 
     @property
     def is_first(self) -> bool:
@@ -88,15 +94,26 @@ class Members:
     async def _call(self, method: str, name: str, path: str, type_: type[Answer], body: bytes = b"") -> Answer:
         """The answer of another member's agent. Raises `OSError`, `TimeoutError`."""
         timeout = aiohttp.ClientTimeout(ASK_TIMEOUT)
+        context = self._context()
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.request(method, f"{self.agents[name]}/{path}", data=body) as answer,
+                session.request(method, f"{self.agents[name]}/{path}", data=body, ssl=context) as answer,
             ):
                 answer.raise_for_status()
                 return json_trees.decode(await answer.content.read(LARGEST_ANSWER), type_)
         except (aiohttp.ClientError, msgspec.MsgspecError) as error:
             raise OSError(f"the agent of {name}: {error}") from error
+
+    def _context(self) -> ssl.SSLContext | bool:
+        """The TLS context of a call. The files are read for each: they are renewed. Raises `OSError`."""
+        if self.tls is None:
+            return True
+        try:
+            content = self.tls.read()
+            return client_context(content.certificate_authority, certificate=content.certificate, key=content.key)
+        except (CertificateError, UnusableCertificate) as error:
+            raise OSError(str(error)) from None
 
     def configure(self, *, begins: bool = False) -> None:
         """See `Peers`. An etcd that has lost its log does not begin a second cluster: it asks its peers, and exits."""

@@ -13,7 +13,7 @@ from aiohttp import web
 from espalier.etcd.client import connect
 from espalier.etcdbackup.agent.http import PROBE_HOLD, application
 from espalier.etcdbackup.agent.process import Options, reloading, until_stopped
-from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.agent.serving import ServerFiles, secured
 from espalier.etcdbackup.election import agent, copier
 from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.running.agent import AgentRun
@@ -101,7 +101,7 @@ async def run_copier(
 async def _serve(
     routes: web.Application, address: Address, stop: asyncio.Event, listening: Callable[[int], None], *work: object
 ) -> None:
-    context = address.server.context() if address.server is not None else None
+    context = secured(routes, address.server)
     server = HttpServer(routes, address.host, address.port, context=context)
     await server.start()
     try:

@@ -216,7 +216,7 @@ def _etcd(etcd: Etcd) -> Tree:
     ]
     if has_members(etcd):
         ports.append({"name": "peer", "containerPort": names.PEER_PORT})
-        mounts.append({"name": names.PEER_VOLUME, "mountPath": names.PEER_PATH, "readOnly": True})
+        mounts.append(_CERTIFIED)
     return {
         "name": names.ETCD_CONTAINER,
         "image": etcd.spec.etcd.image or images.tagged(images.ETCD, VERSION),
@@ -228,6 +228,7 @@ def _etcd(etcd: Etcd) -> Tree:
 
 
 _CONFIGURED = {"name": names.CONFIG_VOLUME, "mountPath": names.CONFIG_PATH, "readOnly": True}
+_CERTIFIED = {"name": names.PEER_VOLUME, "mountPath": names.PEER_PATH, "readOnly": True}
 
 
 def _agent(etcd: Etcd, command: list[str], *, configured: bool) -> Tree:
@@ -236,6 +237,7 @@ def _agent(etcd: Etcd, command: list[str], *, configured: bool) -> Tree:
         mounts.append({"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH})
         mounts.append({"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH})
     mounts += [_CONFIGURED] if configured else []
+    mounts += [_CERTIFIED] if etcd.peer_secret else []
     mounts += [
         {"name": credential.volume, "mountPath": credential.path, "readOnly": True} for credential in _credentials(etcd)
     ]
@@ -256,7 +258,7 @@ def _agent(etcd: Etcd, command: list[str], *, configured: bool) -> Tree:
 
 
 def _probe(etcd: Etcd, *, failures: int) -> Tree:
-    request = {"path": "/healthz", "port": agent_port(etcd)}
+    request = {"path": "/healthz", "port": agent_port(etcd), **({"scheme": "HTTPS"} if etcd.peer_secret else {})}
     return {"httpGet": request, "periodSeconds": PROBE_PERIOD, "timeoutSeconds": 5, "failureThreshold": failures}
 
 
@@ -266,7 +268,7 @@ def _volumes(etcd: Etcd, *, configured: bool) -> list[Tree]:
     ]
     if not is_copy(etcd):
         volumes.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
-    if has_members(etcd):
+    if etcd.peer_secret:
         volumes.append({"name": names.PEER_VOLUME, "secret": {"secretName": etcd.peer_secret}})
     if configured:
         volumes.append({"name": names.CONFIG_VOLUME, "configMap": {"name": names.config_map(etcd.metadata.name)}})

@@ -78,6 +78,9 @@ def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:
     if timed:
         flags["timing"] = f"{names.CONFIG_PATH}/{names.TIMING_FILE}"
     flags["listen"] = f"0.0.0.0:{agent_port(etcd)}"
+    if etcd.peer_secret:
+        files = {"server-cert": "tls.crt", "server-key": "tls.key", "client-ca": "ca.crt"}
+        flags |= {flag: f"{names.PEER_PATH}/{name}" for flag, name in files.items()}
     return [*words, *(f"--{name}={value}" for name, value in flags.items() if value)]
 
 
@@ -156,7 +159,7 @@ def _flags_of_members(etcd: Etcd) -> dict[str, str | None]:
         "initial-cluster-token": f"{etcd.metadata.name}-{etcd.metadata.annotations[metadata_keys.EPOCH]}",
         "initial-advertise-peer-urls": f"https://{host(own)}:{names.PEER_PORT}",
         "member-clients": urls("http", client_port(etcd)),
-        "member-agents": urls("http", agent_port(etcd)),
+        "member-agents": urls("https", agent_port(etcd)),
         "member-config": names.MEMBER_FILE,
         "etcd-config": f"{names.CONFIG_PATH}/{names.CONFIG_FILE}",
     }

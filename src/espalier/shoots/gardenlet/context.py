@@ -23,12 +23,13 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.secrets.persisted import Data
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StoredState
 
-Call = Callable[[str, str, bytes], Awaitable[bytes]]
-"""Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body. Raises the errors of a failed
-call."""
+Call = Callable[[str, str, bytes, Data | None], Awaitable[bytes]]
+"""Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body, and the files of its members' Secret
+(None: without TLS). Raises the errors of a failed call."""
 
 ReadBackup = Callable[[Store, Mapping[str, bytes], str], Awaitable[str]]
 """Reads a small object of an etcd's store with these credentials: the store, files by name, the key below its prefix.
@@ -148,6 +149,10 @@ class ShootContext:
     def namespace(self) -> str:
         """The shoot's namespace in the seed."""
         return self.scope.technical_id
+
+    async def call_agent(self, path: str, body: bytes) -> bytes:
+        """Call the agent of the shoot's etcd. Raises the errors of a failed call."""
+        return await self.tools.call(self.namespace, path, body, self.scope.peer_files)
 
     @cached_property
     def rendered(self) -> tuple[Rendered, ...]:

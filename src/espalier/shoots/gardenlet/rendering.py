@@ -108,12 +108,13 @@ def woken_etcd(scope: Scope) -> Tree:
 
 
 def peer_secret(scope: Scope) -> str:
-    """The Secret with which three members know each other; empty while there is none."""
+    """The Secret with which members of etcd and their agents know each other; empty while there is none."""
     return peers.secret_of(scope.secrets_in_seed, scope.peer_use, scope.now)
 
 
 def _etcd_config(scope: Scope, replicas: int) -> Tree:
-    return {"peerUrlTls": {"serverTLSSecretRef": {"name": peer_secret(scope)}}} if replicas > 1 else {}
+    secret = peer_secret(scope) if replicas else ""
+    return {"peerUrlTls": {"serverTLSSecretRef": {"name": secret}}} if secret else {}
 
 
 def copy_etcd(scope: Scope) -> Tree:

@@ -172,11 +172,17 @@ class Scope:
     def peer_use(self) -> peers.Use:
         """The Secret of its members, and whether all of them have it."""
         typed = self.typed_etcd
-        if typed is None or typed.spec.backup.source_store is not None:
+        if typed is None:
             return peers.Use()
-        if typed.spec.replicas == MEMBERS:
+        if typed.spec.replicas:
             return peers.Use(typed.peer_secret, self.is_etcd_ready)
-        return peers.Use(is_settled=typed.spec.replicas != 0 or typed.status.replicas == 0)
+        return peers.Use(is_settled=typed.status.replicas == 0)
+
+    @property
+    def peer_files(self) -> Data | None:
+        """The files with which its agents are called; None if they have no TLS, or the Secret is missing."""
+        typed = self.typed_etcd
+        return self.secrets_in_seed.get(typed.peer_secret) if typed is not None else None
 
     @property
     def etcd_members(self) -> int:

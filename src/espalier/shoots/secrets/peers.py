@@ -1,5 +1,7 @@
 """The authority of an etcd's members and their certificates, and how both are renewed while etcd serves.
 
+Agents are called with these certificates as well, also of an etcd with one member.
+
 etcd reads which authorities it trusts when it starts. So members restart one after the other, three times, and each
 time they accept what all of them present, before and after:
 
@@ -37,7 +39,7 @@ _TOO_LATE = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Use:
-    """The Secret that pods of an etcd with several members have."""
+    """The Secret that the pods of an etcd have."""
 
     secret: str = ""
     """The Secret that they are to have; empty if there are no pods that need one."""

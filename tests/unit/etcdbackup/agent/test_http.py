@@ -60,12 +60,11 @@ async def served(
     store: MemoryStore | None = None,
     trouble: Callable[[], str] = lambda: "",
     context: ssl.SSLContext | None = None,
+    files: ServerFiles | None = None,
 ) -> AsyncIterator[int]:
     store = store or MemoryStore(SystemClock())
-    server = HttpServer(
-        application(recorder, store, Measures(), trouble, timeout=0.2 if recorder.hangs else 10), "127.0.0.1", 0,
-        context=context,
-    )  # fmt: skip
+    routes = application(recorder, store, Measures(), trouble, timeout=0.2 if recorder.hangs else 10)
+    server = HttpServer(routes, "127.0.0.1", 0, context=serving.secured(routes, files) or context)
     await server.start()
     try:
         yield server.port
@@ -149,11 +148,19 @@ async def test_health_says_why_not() -> None:
 @pytest.mark.demand(G68="with client certificates")
 async def test_only_who_shows_a_certificate_is_answered(tmp_path: Path) -> None:
     files, client = certificates(tmp_path)
+    (tmp_path / "stranger").mkdir()
+    certificates(tmp_path / "stranger")
     recorder = Recorder()
-    async with served(recorder, context=files.context()) as port:
+    async with served(recorder, files=files) as port:
         trusting = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        for path in ("/snapshot/full", "/snapshot/latest", "/metrics", "/none", "//healthz", "/healthz/../metrics"):
+            status, text = await asked(port, path, ssl=trusting)
+            assert (status, "present a certificate" in text) == (403, True), path
+        assert (await asked(port, "/healthz", ssl=trusting))[0] == 200, "kubelets have none"
+        stranger = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        stranger.load_cert_chain(tmp_path / "stranger" / "client.crt", tmp_path / "stranger" / "client.key")
         with pytest.raises(aiohttp.ClientError):
-            await asked(port, "/snapshot/full", ssl=trusting)
+            await asked(port, "/snapshot/full", ssl=stranger)
         assert not recorder.asked
         trusting.load_cert_chain(client / "client.crt", client / "client.key")
         status, _ = await asked(port, "/snapshot/full", ssl=trusting)

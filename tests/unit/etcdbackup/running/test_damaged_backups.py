@@ -204,7 +204,7 @@ def test_final_snapshots_of_two_members_are_as_good() -> None:
     moving(story)
 
 
-def test_snapshot_after_the_final_one_needs_an_operator() -> None:
+def test_snapshot_after_final_one_needs_an_operator() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await moves.initiated(source)

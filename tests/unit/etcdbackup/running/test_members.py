@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -15,9 +17,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from espalier.api.etcd.calls import BackupStatus, CopyOperationStatus, InitiateCopyOperation
+from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.requests import Range
 from espalier.etcd.results import Member
+from espalier.etcdbackup.agent.serving import ServerFiles, secured
 from espalier.etcdbackup.election import agent
 from espalier.etcdbackup.election.events import LeaderSeen, MemberClosed
 from espalier.etcdbackup.restore.members import membership
@@ -26,6 +30,8 @@ from espalier.etcdbackup.running import members
 from espalier.etcdbackup.running.agent import AgentRun
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration
 from espalier.etcdbackup.running.parts import NotStarted, Standing
+from espalier.runtime.servers.serving import HttpServer
+from tests.support.etcd.peer_secrets import PeerSecrets
 
 
 class Etcd:
@@ -327,3 +333,47 @@ async def test_who_can_not_tell_if_it_leads_does_not(monkeypatch: pytest.MonkeyP
     run.leads = [True, True, None, True]
     await ran(AgentRun._watch_leader(run))
     assert run.added == [LeaderSeen(True), LeaderSeen(False), LeaderSeen(True)]
+
+
+async def test_agents_call_each_other_by_certificates(tmp_path: Path) -> None:
+    """Whoever has none of the members' authority is neither asked nor answered, whatever else it can present."""
+    asked = []
+
+    async def initiated(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(body=CLOSED)
+
+    files, stranger = (tls_files(tmp_path / name) for name in ("members", "stranger"))
+    routes = web.Application()
+    routes.router.add_post("/copyop/initiate", initiated)
+    assert files.certificate is not None and files.key is not None  # noqa: PT018
+    context = secured(routes, ServerFiles(files.certificate, files.key, files.certificate_authority))
+    server = HttpServer(routes, "127.0.0.1", 0, context=context)
+    await server.start()
+    call = InitiateCopyOperation(epoch=1)
+    try:
+        url = f"https://localhost:{server.port}"
+        assert (await replace(peers_of_three(m_1=url), tls=files).ask("m-1", call)).shut
+        own = TlsFiles(files.certificate_authority, stranger.certificate, stranger.key)
+        nobody = TlsFiles(files.certificate_authority)
+        for others in (stranger, own, nobody):
+            with pytest.raises(OSError, match="the agent of m-1"):
+                await replace(peers_of_three(m_1=url), tls=others).ask("m-1", call)
+        with pytest.raises(OSError, match="the agent of m-1"):
+            await replace(peers_of_three(m_1=f"http://localhost:{server.port}"), tls=files).ask("m-1", call)
+        missing = TlsFiles(files.certificate_authority, tmp_path / "none", tmp_path / "none")
+        with pytest.raises(OSError, match="can't be read"):
+            await replace(peers_of_three(m_1=url), tls=missing).ask("m-1", call)
+    finally:
+        await server.stop()
+    assert asked == ["/copyop/initiate"]
+
+
+def tls_files(folder: Path) -> TlsFiles:
+    """Certificates of a member, by an authority of its own."""
+    folder.mkdir()
+    made = PeerSecrets(now=datetime.now(UTC), rng=None)
+    made.start()
+    for name, content in made.secrets[made.wanted].items():
+        (folder / name).write_bytes(content)
+    return TlsFiles(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")

@@ -171,7 +171,7 @@ def test_three_members_know_each_other_by_pods_names() -> None:
     assert flags["initial-cluster"] == ",".join(f"{name}=https://{host}:2380" for name, host in named)
     assert flags["initial-advertise-peer-urls"] == f"https://$(POD_NAME){hosts[0].removeprefix('etcd-main-0')}:2380"
     assert flags["member-clients"] == ",".join(f"{name}=http://{host}:2379" for name, host in named)
-    assert flags["member-agents"] == ",".join(f"{name}=http://{host}:8080" for name, host in named)
+    assert flags["member-agents"] == ",".join(f"{name}=https://{host}:8080" for name, host in named)
     assert run["env"][-1] == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     guard = containers(members())["etcd"]["command"]
     assert guard[-1] == f"--config-file={flags['member-config']}"
@@ -213,6 +213,22 @@ def test_members_demand_certificates_of_each_other() -> None:
     assert not {"name", "election-timeout", "advertise-client-urls"} & configuration.keys()
     mounts = containers(members())["etcd"]["volumeMounts"]
     assert {"name": "etcd-peer-tls", "mountPath": "/var/etcd/peer", "readOnly": True} in mounts
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_agents_answer_who_has_a_certificate_alone(replicas: int) -> None:
+    """Any pod of the seed reaches them, and their calls end an epoch for good."""
+    made = msgspec.to_builtins(members())
+    made["spec"]["replicas"] = replicas
+    run = containers(msgspec.convert(made, Etcd))
+    flags = dict(word.removeprefix("--").split("=", 1) for word in run["backup-restore"]["command"][4:])
+    assert [flags[name] for name in ("server-cert", "server-key", "client-ca")] == [
+        f"/var/etcd/peer/{name}" for name in ("tls.crt", "tls.key", "ca.crt")
+    ]
+    assert {"name": "etcd-peer-tls", "mountPath": "/var/etcd/peer", "readOnly": True} in run["backup-restore"][
+        "volumeMounts"
+    ]
+    assert run["etcd"]["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
 
 
 def test_members_are_apart_and_drained_one_by_one() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, SECRET
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
 from espalier.api.definitions.crd import crd_of
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status
@@ -51,8 +50,17 @@ from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions, 
 from espalier.shoots.secrets.names import CA_ETCD_PEER
 from espalier.shoots.state import digests
 from espalier.shoots.state.stored import StoredState
-from tests.support.etcd.peer_secrets import PeerSecrets
-from tests.support.gardens.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
+from tests.support.gardens.gardenlet_scopes import (
+    NOW,
+    STARTED,
+    TECHNICAL_ID,
+    an_object,
+    context,
+    etcd,
+    peer_secrets,
+    scope,
+    shoot,
+)
 from tests.support.servers.embedded_server import client_of, new_server
 
 
@@ -223,7 +231,7 @@ def test_failing_restore_gets_corrected_state(last: str, given: str, has: str, s
 async def test_etcd_is_handed_over_once_its_epoch_is_ready(answered: int, status: Status, is_over: bool) -> None:
     asked: list[InitiateCopyOperation] = []
 
-    async def call(_namespace: str, _path: str, body: bytes) -> bytes:
+    async def call(_namespace: str, _path: str, body: bytes, _files: object) -> bytes:
         asked.append(msgspec.json.decode(body, type=InitiateCopyOperation))
         return msgspec.json.encode(CopyOperationStatus(1, True, CopyOperation(answered, status, Side.SOURCE)))
 
@@ -542,23 +550,15 @@ def test_one_ready_member_of_three_is_enough(members: int, ready: int, observed:
     bucket = BackupBucket(spec=BackupBucketSpec(BucketProvider("local")))
     tree = shoot().tree
     tree["spec"]["controlPlane"] = tolerance
-    here: dict[str, Any] = {"bucket": bucket, "object": Object(encode_json(tree)), "secrets": peer_secrets()}
+    here: dict[str, Any] = {
+        "bucket": bucket,
+        "object": Object(encode_json(tree)),
+    }
     body = stamped(rendering.etcd(scope(**here), replicas=members))
     body["metadata"] |= {"generation": 2, "creationTimestamp": NOW.isoformat()}
     body["status"] = {"ready": False, "readyReplicas": ready, "observedGeneration": observed}
     looked = scope(**here, etcd=Object(encode_json(body)))
     assert isinstance(backups.deploy_etcd(context(looked)), Done) == is_over
-
-
-def peer_secrets(*without: str) -> dict[str, Object]:
-    """The Secrets of etcd's members."""
-    made = PeerSecrets()
-    made.start()
-    return {
-        name: an_object(SECRET, name, TECHNICAL_ID, data={key: b64encode(text).decode() for key, text in data.items()})
-        for name, data in made.secrets.items()
-        if name not in without
-    }
 
 
 def three(**here: Any) -> dict[str, Any]:
@@ -570,18 +570,18 @@ def three(**here: Any) -> dict[str, Any]:
 
 
 def test_etcd_of_three_waits_for_certificates() -> None:
-    verdict = backups.deploy_etcd(context(scope(**three())))
+    verdict = backups.deploy_etcd(context(scope(**three(secrets={}))))
     assert isinstance(verdict, Wait)
     assert verdict.reason == "PlanOutdated"
-    assert isinstance(backups.deploy_etcd(context(scope(**three(secrets=peer_secrets())))), Action)
+    assert isinstance(backups.deploy_etcd(context(scope(**three()))), Action)
 
 
 async def test_renewal_goes_on_once_pods_are_ready() -> None:
     """The Etcd names the next Secret only when all its pods have the last one."""
-    secrets_here = peer_secrets()
+    secrets_here = dict(peer_secrets())
     [before] = [name for name in secrets_here if name != CA_ETCD_PEER]
     del secrets_here[CA_ETCD_PEER]
-    body = stamped(rendering.etcd(scope(**three(secrets=peer_secrets())), replicas=3))
+    body = stamped(rendering.etcd(scope(**three()), replicas=3))
     body["metadata"] |= {"generation": 2, "creationTimestamp": NOW.isoformat()}
 
     async def delete(_resource: object, object_: Object, _owner: object) -> None:
@@ -634,7 +634,7 @@ async def test_etcd_that_does_not_start_says_why(error: str) -> None:
 async def test_waiting_copy_says_for_what(of_shoot: Tree) -> None:
     problem = "epoch 1 has no first-start marker in s3://bucket-b"
 
-    async def answers(_namespace: str, path: str, _body: bytes) -> bytes:
+    async def answers(_namespace: str, path: str, _body: bytes, _files: object) -> bytes:
         assert path == "copyop/status"
         return msgspec.json.encode(CopyOperationStatus(2, False, None, problem))
 

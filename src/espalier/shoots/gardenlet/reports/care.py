@@ -242,7 +242,7 @@ class Care:
 
     async def _agent_status(self, scope: Scope) -> BackupStatus | None:
         try:
-            text = await self._tools.call(scope.technical_id, "backup/status", b"")
+            text = await self._tools.call(scope.technical_id, "backup/status", b"", scope.peer_files)
             status = json_trees.decode(text[:LARGEST_ANSWER], BackupStatus)
         except Exception:  # a call may fail in any way
             return None

@@ -45,6 +45,7 @@ COPY_POLL = 0.2
 ASKED_AFTER = 10.0
 """Seconds after which the agent of an Etcd is asked what it waits for: most are ready by then."""
 LARGEST_ANSWER = 64 * 1024
+_MISSING_SECRET = Wait(TaskReason.PLAN_OUTDATED, "the Secret of etcd's members was written and is not seen yet", SOON)
 """The largest answer of an agent that is read, in bytes."""
 
 OWNER_LABEL: Annotated[str, Label("BackupEntry", Writer.GARDENLET, "Name of its Shoot.")] = (
@@ -165,6 +166,8 @@ def copy_backups(ctx: ShootContext) -> Verdict:
         return delete_object(ctx, Etcd.resource, scope.etcd)  # of an epoch that never started
     if missing := _missing_store(scope):
         return missing
+    if not rendering.peer_secret(scope):
+        return _MISSING_SECRET
     live = scope.typed_etcd
     verdict = apply_object(ctx, Etcd.resource, scope.etcd, rendering.copy_etcd(scope))
     if not isinstance(verdict, Done) or live is None:
@@ -200,7 +203,7 @@ async def _record_copied(ctx: ShootContext, entry: Object, is_ready: bool) -> Co
     message = f"copying backups of epoch {_source_epoch(ctx.scope)}"
     try:
         async with asyncio.timeout(LONGEST_HOLD):
-            text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
+            text = await ctx.call_agent("copyop/status", b"")
         answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
     except Exception as error:  # a call may fail in any way; it is repeated
         if not is_ready:
@@ -229,7 +232,7 @@ def _with_problems(ctx: ShootContext, live: Etcd, wait: Wait, advice: str = "") 
     async def ask_agent() -> Wait:
         try:
             async with asyncio.timeout(SOON):
-                text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
+                text = await ctx.call_agent("copyop/status", b"")
             answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus).message
         except Exception as error:  # a call may fail in any way; it is repeated
             answer = f"the agent of etcd-main: {error or type(error).__name__}"
@@ -311,8 +314,8 @@ def deploy_etcd(ctx: ShootContext) -> Verdict:
     if missing := _missing_store(scope):
         return missing
     replicas = 0 if scope.is_hibernated else scope.etcd_members
-    if replicas > 1 and not rendering.peer_secret(scope):
-        return Wait(TaskReason.PLAN_OUTDATED, "the Secret of etcd's members was written and is not seen yet", SOON)
+    if replicas and not rendering.peer_secret(scope):
+        return _MISSING_SECRET
     verdict = apply_object(ctx, Etcd.resource, scope.etcd, rendering.etcd(scope, replicas=replicas))
     live = scope.typed_etcd
     if not isinstance(verdict, Done) or live is None:
@@ -397,7 +400,7 @@ def hand_over_etcd(ctx: ShootContext) -> Verdict:
         body = msgspec.json.encode(request)
         try:
             began = tools.clock.monotonic()
-            text = await tools.call(ctx.namespace, "copyop/initiate", body)
+            text = await ctx.call_agent("copyop/initiate", body)
             answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
         except Exception as error:  # a call may fail in any way; it is repeated until it times out
             return Wait(TaskReason.AGENT_UNREACHABLE, f"the agent of etcd-main: {error}", tools.config.agent_poll)

@@ -8,6 +8,7 @@ from espalier.api.core import SECRET
 from espalier.api.gardener.etcd import MAIN, MEMBERS
 from espalier.api.gardener.garden.credentials_binding import named_credentials
 from espalier.api.gardener.garden.shoot_state import PersistedSecret
+from espalier.api.gardener.names import AGENT_SERVICE
 from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationType
 from espalier.kube.errors import NotFound
 from espalier.runtime.controllers.outcome import Continue, Done, Wait
@@ -21,8 +22,8 @@ from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
 from espalier.shoots.secrets import derived, names, peers, persisted
 from espalier.shoots.secrets.persisted import Data
 
-_PEERS = tuple(f"{MAIN}-{member}.{MAIN}-peer" for member in range(MEMBERS))
-"""The names of etcd's members, below that of their namespace."""
+_PEERS = (AGENT_SERVICE, *(f"{MAIN}-{member}.{MAIN}-peer" for member in range(MEMBERS)))
+"""The names of etcd's members and of the Service of their agents, below that of their namespace."""
 
 
 def generate(ctx: ShootContext) -> Verdict:

@@ -17,7 +17,9 @@ from espalier.cli.local.environment.seed_processes.network import TcpEndpoint, f
 from espalier.cli.local.environment.seed_processes.process import HOST, run_process
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine, with_flags
 from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.kube.connection.tls import unverified_context
 from espalier.realnodes.management.control_plane import held_port
+from espalier.shoots.secrets.persisted import Data
 from espalier.simulator.pods.runtimes.in_process import Container
 
 ESPALIER = (sys.executable, "-u", "-m", "espalier.cli")
@@ -85,7 +87,8 @@ class EtcdProcesses:
         async with session() as http:
 
             def listening(real_port: int) -> None:
-                container.listen(port, Agent(real_port, http), answers=lambda path: status_of(real_port, path))
+                tls = unverified_context() if "server-cert" in command_line.flags else None
+                container.listen(port, Agent(real_port, http), answers=lambda path: status_of(real_port, path, tls))
 
             return await run_process(container, [*ESPALIER, *command], variables=variables, listening=listening)
 
@@ -117,9 +120,10 @@ class Agent(TcpEndpoint):
         super().__init__(port)
         self._http = http
 
-    async def call(self, path: str, body: bytes) -> bytes:
+    async def call(self, path: str, body: bytes, files: Data | None) -> bytes:
         """See `AgentCalls`."""
-        return await posted(self._http, f"http://{HOST}:{self.port}/{path.strip('/')}", body)
+        place = f"{HOST}:{self.port}/{path.strip('/')}"
+        return await posted(self._http, place, body, files, server_name="localhost")
 
 
 async def _reachable(container: Container, urls: str) -> str:
@@ -129,7 +133,8 @@ async def _reachable(container: Container, urls: str) -> str:
         member, _, url = entry.partition("=")
         parts = urlsplit(url)
         port = await forwarded(container, parts.hostname or "", parts.port or 0)
-        forwarded_urls.append(f"{member}={parts.scheme}://{HOST}:{port}")
+        host = "localhost" if parts.scheme == "https" else HOST  # the name in certificates
+        forwarded_urls.append(f"{member}={parts.scheme}://{host}:{port}")
     return ",".join(forwarded_urls)
 
 

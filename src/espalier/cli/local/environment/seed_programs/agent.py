@@ -25,6 +25,7 @@ from espalier.etcdbackup.running.parts import Parts
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.store import Store
+from espalier.shoots.secrets.persisted import Data
 from espalier.simulator.etcd.reaching import ContainerTransport
 from espalier.simulator.pods.runtimes.in_process import Container
 
@@ -124,8 +125,9 @@ class CallRefused(Exception):
 class AgentCalls(Protocol):
     """The endpoint of an agent."""
 
-    async def call(self, path: str, body: bytes) -> bytes:
-        """The answer of `copyop/initiate` or `copyop/status`. Raises `CallRefused`, `Unreachable`."""
+    async def call(self, path: str, body: bytes, files: Data | None) -> bytes:
+        """The answer of `copyop/initiate` or `copyop/status`, with the files of the members' Secret. Raises
+        `CallRefused`, `Unreachable`."""
         ...
 
 
@@ -135,7 +137,7 @@ class AgentEndpoint:
     def __init__(self, running: AgentRun | CopierRun) -> None:
         self._running = running
 
-    async def call(self, path: str, body: bytes) -> bytes:
+    async def call(self, path: str, body: bytes, _files: Data | None) -> bytes:
         """The answer of `copyop/initiate`, `copyop/status` or `backup/status`. Raises `CallRefused`."""
         if path.strip("/") == "backup/status" and isinstance(self._running, AgentRun):
             return msgspec.json.encode(self._running.backup_status())

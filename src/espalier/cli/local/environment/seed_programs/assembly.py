@@ -15,6 +15,7 @@ from espalier.cli.local.environment.seed_programs.etcd import etcd
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.transports.wire import ADMIN, Endpoint, User
+from espalier.shoots.secrets.persisted import Data
 from espalier.simulator.connections import Link, Reached, ReachingTransport, during
 from espalier.simulator.pods.runtimes.in_process import Container, InProcessProgram
 from espalier.simulator.pods.runtimes.pod_network import ConnectionRefused, Listener
@@ -23,7 +24,7 @@ from espalier.simulator.seeds import Seed
 API_SERVER = "kube-apiserver"
 API_SERVER_PORT = 443
 
-Call = Callable[[str, str, bytes], Awaitable[bytes]]
+Call = Callable[[str, str, bytes, Data | None], Awaitable[bytes]]
 """Calls the agent of a namespace: namespace, path, body."""
 
 
@@ -83,7 +84,7 @@ def client_in(container: Container, user: User = ADMIN) -> Client:
 def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
     """Calls to the agents of a seed, through a network. They raise `Unreachable` or `CallRefused`."""
 
-    async def call(namespace: str, path: str, body: bytes) -> bytes:
+    async def call(namespace: str, path: str, body: bytes, files: Data | None) -> bytes:
         try:
             listener = seed.listener(Key(namespace, names.AGENT_SERVICE), names.AGENT_PORT)
         except ConnectionError as error:
@@ -92,7 +93,7 @@ def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
         if not isinstance(endpoint, AgentCalls):
             raise Unreachable(f"found {type(endpoint).__name__}, expected an agent: wrong port", sent=False)
         lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
-        return await during(lives, endpoint.call(path, body))
+        return await during(lives, endpoint.call(path, body, files))
 
     return call
 
