@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from espalier.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
+from espalier.api.core import (
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    PERSISTENT_VOLUME_CLAIM,
+    POD_DISRUPTION_BUDGET,
+    SERVICE,
+    STATEFUL_SET,
+)
 from espalier.api.gardener.etcd import MEMBERS, Etcd
 from espalier.api.meta import Observed
 from espalier.api.resource import Key, Resource
@@ -12,7 +19,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache, Caches
 from espalier.shoots.etcd import names
 
-OWNED = (SERVICE, CONFIG_MAP, POD_DISRUPTION_BUDGET, STATEFUL_SET)
+OWNED = (SERVICE, CONFIG_MAP, NETWORK_POLICY, POD_DISRUPTION_BUDGET, STATEFUL_SET)
 """The kinds of an Etcd's objects."""
 LABELS = f"{names.NAME}=etcd"
 """Selects all observed objects: a seed has many others."""

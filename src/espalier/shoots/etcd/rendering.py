@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api.core import CONFIG_MAP, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
+from espalier.api.core import CONFIG_MAP, NETWORK_POLICY, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import images
 from espalier.api.gardener.etcd import Etcd
@@ -66,6 +66,7 @@ def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) ->
         objects.append(_config_map(etcd, files))
     if not is_copy(etcd):
         objects += [_client_service(etcd), _peer_service(etcd)]
+        objects.append(_network_policy(etcd))
     if has_members(etcd):
         objects.append(_disruption_budget(etcd))
     objects.append(_stateful_set(etcd, agent_command(etcd, timed=timing is not None), files))
@@ -115,6 +116,19 @@ def _disruption_budget(etcd: Etcd) -> Rendered:
     """Two of three members are the quorum."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector(etcd)}}
     return _object(etcd, POD_DISRUPTION_BUDGET, etcd.metadata.name, spec=spec)
+
+
+def _network_policy(etcd: Etcd) -> Rendered:
+    """etcd answers whoever reaches it: pods of its namespace alone may. Its agent asks for certificates; probes come
+    from the node, which no policy keeps away."""
+    inside: list[Tree] = [{"podSelector": {}}]
+    ports = [{"port": port, "protocol": "TCP"} for port in (client_port(etcd), names.PEER_PORT)]
+    rules: list[Tree] = [
+        {"from": inside, "ports": ports},
+        {"ports": [{"port": agent_port(etcd), "protocol": "TCP"}]},
+    ]
+    spec = {"podSelector": {"matchLabels": selector(etcd)}, "policyTypes": ["Ingress"], "ingress": rules}
+    return _object(etcd, NETWORK_POLICY, etcd.metadata.name, spec=spec)
 
 
 def _config_map(etcd: Etcd, files: dict[str, str]) -> Rendered:

@@ -11,7 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from espalier.api.core import PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SECRET, SERVICE, STATEFUL_SET
+from espalier.api.core import (
+    NETWORK_POLICY,
+    PERSISTENT_VOLUME_CLAIM,
+    POD_DISRUPTION_BUDGET,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+)
 from espalier.api.gardener import images
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.vocabulary import metadata_keys
@@ -196,6 +203,7 @@ def test_etcd_grows_to_three_and_leaves_nothing() -> None:
         await here.becomes(here.is_gone)
         assert await here.claims() == []
         assert (await here.client.list(POD_DISRUPTION_BUDGET, SHOOT)).items == []
+        assert (await here.client.list(NETWORK_POLICY, SHOOT)).items == []
 
     tell(story)
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from espalier.api.core import CONFIG_MAP, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
+from espalier.api.core import CONFIG_MAP, NETWORK_POLICY, POD_DISRUPTION_BUDGET, SERVICE, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.vocabulary import metadata_keys
@@ -51,6 +51,7 @@ def test_etcd_has_pod_claim_configuration_and_services() -> None:
         (SERVICE, "etcd-main-client"),
         (SERVICE, "etcd-main-agent"),
         (SERVICE, "etcd-main-peer"),
+        (NETWORK_POLICY, "etcd-main"),
     }
     spec = stateful_set(etcd())["spec"]
     assert spec["template"]["spec"]["shareProcessNamespace"] is True
@@ -229,6 +230,17 @@ def test_agents_answer_who_has_a_certificate_alone(replicas: int) -> None:
         "volumeMounts"
     ]
     assert run["etcd"]["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+
+
+def test_pods_of_its_namespace_alone_reach_etcd() -> None:
+    """etcd asks no client for a certificate: whoever reaches it reads and writes all of a shoot."""
+    [policy] = [object_.body["spec"] for object_ in rendered(members(), OWNER) if object_.resource == NETWORK_POLICY]
+    assert policy["podSelector"] == stateful_set(members())["spec"]["selector"]
+    assert policy["policyTypes"] == ["Ingress"]
+    [inside, anybody] = policy["ingress"]
+    assert inside["from"] == [{"podSelector": {}}], "a selector of namespaces would add others"
+    assert [port["port"] for port in inside["ports"]] == [2379, 2380]
+    assert anybody == {"ports": [{"port": 8080, "protocol": "TCP"}]}, "agents ask for certificates"
 
 
 def test_members_are_apart_and_drained_one_by_one() -> None:
