@@ -26,7 +26,7 @@ from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.registry import PROVIDERS
 from espalier.providers.simulated import SIMULATED
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
-from tests.support.environments.of_eks_anywhere import adopted, after, nothing, undoing
+from tests.support.environments.of_eks_anywhere import adopted, after, grows, nothing, undoing
 from tests.support.objects import eks_anywhere
 
 pytestmark = pytest.mark.embedded
@@ -271,6 +271,30 @@ def test_marks_removed_after_a_change_come_back() -> None:
         await asyncio.sleep(CALM)
         assert condition(env)["status"] == "True"
         assert await env.machine_names("garden") == before
+
+    after(adopted, story)
+
+
+def test_lost_record_after_a_change_rolls_no_machine() -> None:
+    """Nothing else says which fields its machines keep: a change waits, and goes on after a new take-over."""
+    key = Key(SYSTEM_NAMESPACE, config_map(GARDEN.name))
+
+    async def story(env: ManagedEnvironment) -> None:
+        await env.until_ready()
+        await grows(env, GARDEN)
+        await asyncio.sleep(CALM)
+        before = await env.machine_names("garden")
+        await env.client.delete(CONFIG_MAP, key.name, key.namespace)
+        await asyncio.sleep(CALM)
+        assert (condition(env)["reason"], str(key) in condition(env)["message"]) == (Reason.NOT_ADOPTED, True)
+        with pytest.raises(Refused, match=f"ConfigMap {key}: found no record"):
+            await adopted(env.client)
+        await remove_marks(env)
+        await adopted(env.client)
+        await asyncio.sleep(CALM)
+        assert condition(env)["status"] == "True"
+        assert await env.machine_names("garden") == before
+        await grows(env, GARDEN)
 
     after(adopted, story)
 

@@ -48,8 +48,6 @@ def test_rollouts_find_machines_of_adopted_cluster() -> None:
 def test_kubeconfig_of_adopted_cluster_is_read() -> None:
     async def story(client: Client, store: MemoryStore) -> None:
         await without_copy(client)
-        with pytest.raises(Failure):
-            await kubeconfig.read(client, GARDEN)
         await adopter(client, stops=True).apply(None)
         secret = await client.get(SECRET, f"{GARDEN.name}-kubeconfig", SYSTEM_NAMESPACE)
         assert await kubeconfig.read(client, GARDEN) == secret.decode(Secret).data["value"]

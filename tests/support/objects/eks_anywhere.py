@@ -26,6 +26,9 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object, encode_json
 
 CERTIFICATE = "eksa-system/eksa-serving-cert"
+LABELS = frozenset({CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL})
+LABELLED = frozenset({("cluster.x-k8s.io", "Cluster"), ("cluster.x-k8s.io", "MachineDeployment")})
+"""Group and kind of the objects on which EKS Anywhere writes these labels, too."""
 SOCKET = "unix:///var/run/containerd/containerd.sock"
 
 
@@ -74,16 +77,21 @@ def _as_theirs(tree: Tree) -> Tree:
     is_made = group.endswith("cluster.x-k8s.io") or tree.get("kind") in ("Secret", "ConfigMap")
     if not is_made:
         return tree
+    kept = LABELS if (group, tree.get("kind")) in LABELLED else frozenset()
     text = json.dumps(tree).replace(SOCKET, SOCKET.removeprefix("unix://"))
     tree = json.loads(text)
     metadata = tree["metadata"]
     for kind in ("labels", "annotations"):
         if any(map(_is_ours, metadata.get(kind, {}))):
-            metadata[kind] = {name: text for name, text in metadata[kind].items() if not _is_ours(name)}
+            metadata[kind] = {name: text for name, text in metadata[kind].items() if name in kept or not _is_ours(name)}
     for entry in metadata.get("managedFields", ()):
         fields = entry.get("fieldsV1", {}).get("f:metadata", {})
         for kind in ("f:labels", "f:annotations"):
-            named = {name: below for name, below in fields.get(kind, {}).items() if not _is_ours(name[2:])}
+            named = {
+                name: below
+                for name, below in fields.get(kind, {}).items()
+                if name[2:] in kept or not _is_ours(name[2:])
+            }
             if kind in fields:
                 fields[kind] = named
             if kind in fields and not named.keys() - {"."}:
@@ -98,9 +106,9 @@ def _as_theirs(tree: Tree) -> Tree:
 
 
 def _is_ours(name: str) -> bool:
-    """True for labels and annotations of our domain, which EKS Anywhere does not write on these objects."""
+    """True for labels and annotations of our domain, which EKS Anywhere writes on few objects, or on none."""
     is_ours = name.startswith(f"{GROUP}/") and "credentials" not in name
-    return is_ours or name in (CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL)
+    return is_ours or name in LABELS
 
 
 def cluster(tree: Tree, children: int) -> Tree:

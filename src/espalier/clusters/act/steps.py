@@ -57,6 +57,7 @@ from espalier.clusters.report.validity import (
     children_problems,
     known_problem,
     missing_objects,
+    name_taken,
     problem,
     unresolved_values,
 )
@@ -65,9 +66,12 @@ from espalier.runtime.controllers.outcome import Continue, Done, Outcome, Wait
 
 
 def await_adoption(scope: Scope) -> Decision:
-    """Wait until a cluster of EKS Anywhere is taken over, and while its controller would write the same objects."""
+    """Wait until a cluster of EKS Anywhere is taken over, while its controller would write the same objects, and
+    without the record of the take-over: nothing would keep the fields then that its machines are made of."""
     if scope.is_of_eks_anywhere:
         return Wait(Reason.NOT_ADOPTED, messages.NOT_ADOPTED)
+    if scope.has_lost_record:
+        return name_taken(scope)
     if scope.other_controller and scope.capi_objects.adoption is not None:
         return Wait(Reason.EKS_ANYWHERE_RUNS, messages.eks_anywhere_runs(scope.other_controller))
     return Continue()

@@ -371,14 +371,20 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def has_lost_record(self) -> bool:
-        """True if EKS Anywhere made the cluster, it was taken over, and nothing says any more what belongs to it."""
+        """True if EKS Anywhere made the cluster, it was taken over, and nothing says any more what belongs to it, and
+        which fields its machines keep."""
         return (
             self.status.reconciled_generation > 0
             and metadata_keys.GATE_ANNOTATION in self.cluster.metadata.annotations
             and self.capi_objects.adoption is None
-            and bool(self.capi_objects.taken)
-            and all(taken.cluster is None for taken in self.capi_objects.taken)
+            and (self.capi_objects.cluster_object is not None or bool(self.capi_objects.taken))
+            and all(conflict.cluster is None for conflict in self.capi_objects.taken)
         )
+
+    @property
+    def is_name_taken(self) -> bool:
+        """True if objects under the names of the cluster do not belong to it, as far as anything says."""
+        return bool(self.capi_objects.taken) or self.has_lost_record
 
     @property
     def is_self_managed(self) -> bool:

@@ -132,7 +132,7 @@ def _held(scope: Scope) -> Wait | None:
 
 def objects_missing(scope: Scope) -> Wait:
     """Reason and message for a cluster whose Cluster API objects are missing, or belong to another by their labels."""
-    if scope.capi_objects.taken:
+    if scope.is_name_taken:
         return validity.name_taken(scope)
     return Wait(Reason.CLUSTER_API_OBJECTS_MISSING, OBJECTS_MISSING)
 

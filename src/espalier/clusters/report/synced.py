@@ -19,7 +19,7 @@ from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan.drift import Drift
 from espalier.clusters.report import readiness
-from espalier.clusters.report.validity import lacking_images, missing_objects, unresolved_values
+from espalier.clusters.report.validity import lacking_images, missing_objects, name_taken, unresolved_values
 
 _COMPARED = (Satisfied.AS_RENDERED, Reason.DRIFTED, Reason.WORKLOAD_CLUSTER_UNREACHABLE)
 """The reasons of a comparison, which stay until the next one."""
@@ -62,8 +62,8 @@ def incomparable(scope: Scope) -> str:
         return messages.other_content(", ".join(scope.replaced_releases))
     if lacking := lacking_images(scope):
         return f"the cluster can't be rendered: {lacking}"
-    if scope.capi_objects.taken:
-        return messages.name_taken(scope.capi_objects.taken)
+    if scope.is_name_taken:
+        return name_taken(scope).message
     return ""
 
 

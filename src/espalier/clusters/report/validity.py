@@ -197,7 +197,7 @@ def _name(scope: Scope) -> Wait | None:
             "names of clusters are unique in a management cluster; delete this one and choose another name"
         )
         return Wait(Reason.CLUSTER_NAME_TAKEN, message)
-    if scope.capi_objects.taken:
+    if scope.is_name_taken:
         return name_taken(scope)
     if scope.contested:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)

@@ -256,7 +256,11 @@ def _of_cluster(site: Site, object_: Object) -> ClusterPlan:
             owner=made,
             annotations=recorded.written,
         )
-    if metadata_keys.GATE_ANNOTATION in annotations and made is not None and recorded is None and _is_unclaimed(made):
+    if (
+        metadata_keys.GATE_ANNOTATION in annotations
+        and made is not None
+        and (scope.has_lost_record or (recorded is None and _is_unclaimed(made)))
+    ):
         block = Block("RecordLost", messages.record_lost(adoption.config_map(made.name), object_.key))
         return ClusterPlan(object_.key, State.BLOCKED, *about, (block,), object=object_, owner=made)
     if metadata_keys.GATE_ANNOTATION in annotations:
@@ -335,15 +339,17 @@ def _standing(scope: Scope) -> Iterator[Block]:
             f"spec.managementCluster.name: found {name}, which is not the management cluster here; take "
             "it over where it is managed",
         )
-    observed = (status.reconciled_generation, status.children_reconciled_generation)
-    if observed != (scope.generation, scope.children_generation):
-        yield Block(
-            "ChangeInProgress",
-            f"status.reconciledGeneration and childrenReconciledGeneration: found {observed[0]} and "
-            f"{observed[1]}, generations {scope.generation} and {scope.children_generation}: let EKS Anywhere finish",
-        )
     ready = next((item for item in _conditions(scope.object) if item.get("type") == "Ready"), None)
     is_ours = ready is not None and ready.get("reason") == Reason.NOT_ADOPTED  # a manager of ours waits for this
+    wanted = (scope.generation, scope.children_generation)
+    by_theirs = (status.reconciled_generation, status.children_reconciled_generation)
+    by_ours = (status.observed_generation, status.children_observed_generation)
+    if by_theirs != wanted and not (is_ours and by_ours == wanted):
+        yield Block(
+            "ChangeInProgress",
+            f"status.reconciledGeneration and childrenReconciledGeneration: found {by_theirs[0]} and "
+            f"{by_theirs[1]}, generations {wanted[0]} and {wanted[1]}: let EKS Anywhere finish",
+        )
     if ready is None or (ready.get("status") != "True" and not is_ours):
         present = "no condition" if ready is None else str(ready.get("status"))
         yield Block("NotReady", f"condition Ready: found {present}: let EKS Anywhere finish, or repair it there")
@@ -355,7 +361,7 @@ def _status(scope: Scope) -> ClusterStatus:
     rest = {
         name: value
         for name, value in status.items()
-        if name in ("reconciledGeneration", "childrenReconciledGeneration")
+        if name.endswith(("reconciledGeneration", "ReconciledGeneration", "observedGeneration", "ObservedGeneration"))
     }
     try:
         return msgspec.convert(rest, ClusterStatus)
