@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
 import click
+import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
@@ -15,6 +16,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.text.printable import in_one_line
 from espalier.api.text.spans import span
 from espalier.cli.clusters.reports import fleet
 from espalier.cli.kit import flags
@@ -24,9 +26,10 @@ from espalier.cli.kit.printing import formats, output
 from espalier.cli.kit.printing.layout import Layout, Table
 from espalier.clusterapi.contract import MachineCounts
 from espalier.clusters.observe import adoptions
+from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
-from espalier.kube.objects import readable
+from espalier.kube.objects import Object
 
 FLEET = Table(("Cluster", "State", "Since", "Kubernetes", "Machines", "Why"), sentences=(5,), most_lines=1, hangs=True)
 WIDE = Table(
@@ -63,7 +66,7 @@ async def top(*, connect: flags.Connection, show_all: bool, output_format: str) 
     async with connection.connect(connect) as connected:
         client = connected.client
         listed = await client.list(Cluster.resource, connect.namespace)
-        rows = fleet.rows(readable(listed.items, Cluster), await _machines(client))
+        rows = fleet.rows(_readable(listed.items), await _machines(client))
     if output_format not in ("", formats.WIDE):
         output.write_facts({"clusters": [_facts(row) for row in rows]}, output_format, rows="clusters")
         return
@@ -90,6 +93,16 @@ def on_screen(table: Table, cells: Sequence[Cells], width: int, lines: int) -> S
         if len(Layout(table, width).lines(cells[:count])) <= lines - _AROUND:
             return cells[:count]
     return cells[:1]
+
+
+def _readable(objects: Iterable[Object]) -> Iterator[Cluster]:
+    """The Clusters, also those that EKS Anywhere reconciled last. Says which can't be read."""
+    for object_ in objects:
+        try:
+            yield read(object_)
+        except msgspec.ValidationError as error:
+            text = f"cluster {object_.key} is left out, as its spec can't be read: {error}"
+            output.say_wrapped(f"Note: {in_one_line(text)}", stderr=True)
 
 
 async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
