@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -9,10 +10,11 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
-from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, NodeUpgrade, ObjectReference
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, NODE, POD, SERVICE_ACCOUNT
+from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, MachineDeploymentUpgrade, NodeUpgrade, ObjectReference
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.vocabulary.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
@@ -342,6 +344,44 @@ def test_impossible_upgrade_is_reported_untouched(change: Tree, reason: str, mes
         assert message in ready(upgrade).message
         assert upgraders.ran == []
         assert await leftovers(env) == []
+
+    journey(story)
+
+
+@pytest.mark.parametrize("kind", [NodeUpgrade, MachineDeploymentUpgrade])
+def test_upgrade_with_later_fields_is_left_untouched(kind: type[KubeObject]) -> None:
+    """The API server has definitions of a later release, whose field may ask for less than an upgrade."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/laterOnly"
+        patch = [{"op": "add", "path": path, "value": {"type": "boolean"}}]
+        name = kind.resource.group_resource
+        await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=patch, type=PatchType.JSON)
+        worker = (await machines(env, control_plane=False))[0]
+        spec: Tree = {"kubernetesVersion": NEW, "laterOnly": True}
+        if kind is NodeUpgrade:
+            spec |= {"machine": {"name": worker.name}, "nodeType": "Worker"}
+        else:
+            spec |= {"machineDeployment": {"name": "garden-md-0"}, "machineSpecData": "e30="}
+            spec |= {"machinesRequireUpgrade": [{"name": worker.name}]}
+        body = {"metadata": {"name": "later", "namespace": SYSTEM_NAMESPACE}, "spec": spec}
+        await env.client.create(kind.resource, body)
+        cache = env.manager.caches.of(kind.resource, SYSTEM_NAMESPACE)
+        key = Key(SYSTEM_NAMESPACE, "later")
+        await until(cache, key, lambda stored: stored is not None and bool(stored.tree.get("status")))
+        await asyncio.sleep(60)
+        stored = cache.get(key)
+        assert stored is not None
+        conditions = {condition["type"]: condition for condition in stored.tree["status"]["conditions"]}
+        assert conditions["Ready"]["reason"] == "FieldsUnknown"
+        assert "this manager does not know spec.laterOnly" in conditions["Ready"]["message"]
+        assert conditions["Progressing"]["status"] == "False"
+        assert stored.metadata.finalizers == []
+        assert upgraders.ran == []
+        assert await leftovers(env) == []
+        assert [item.name for item in (await env.client.list(NodeUpgrade.resource)).items] in ([], ["later"])
+        await env.client.delete(kind.resource, "later", SYSTEM_NAMESPACE)
+        await until(cache, key, lambda stored: stored is None)
 
     journey(story)
 

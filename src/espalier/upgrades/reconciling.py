@@ -11,11 +11,19 @@ import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api.definitions.reference import UNCHANGED, Remedy
-from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING
+from espalier.api.eksa.upgrades import (
+    ACCEPTED,
+    PROGRESSING,
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
 from espalier.api.eksa.vocabulary.condition_types import Satisfied
 from espalier.api.eksa.vocabulary.reasons import Reason, limit_of, remedy_of
+from espalier.api.manifests.schema import preserved_fields
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Resource
+from espalier.api.text.listing import first
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.controllers import reconciler
@@ -26,6 +34,8 @@ from espalier.runtime.controllers.steps import Step
 from espalier.runtime.controllers.writer import Writer
 from espalier.upgrades import names
 from espalier.upgrades.observed.observe import UpgradeObserver
+
+_TYPES = {kind.resource: kind for kind in (NodeUpgrade, ControlPlaneUpgrade, MachineDeploymentUpgrade)}
 
 
 @dataclass(frozen=True)
@@ -107,8 +117,13 @@ class Kind(Generic[P]):
 def reconciler_of(tools: UpgradeTools, kind: Kind[P]) -> Reconciler[P]:
     """The reconciler of a kind of upgrades."""
 
+    async def check_fields(ctx: P) -> Outcome:
+        return _of_unknown_fields(kind.resource, ctx.object)
+
+    life = (check_fields, *kind.life)
+
     def due(ctx: P) -> Sequence[Step[P]]:
-        return kind.deletion if ctx.is_deleted else kind.afterwards if ctx.is_done else kind.life
+        return kind.deletion if ctx.is_deleted else kind.afterwards if ctx.is_done else life
 
     def report(ctx: P, outcome: Outcome) -> reconciler.Report | None:
         is_transient = isinstance(outcome, Wait) and outcome.reason in kind.transient
@@ -124,6 +139,18 @@ def reconciler_of(tools: UpgradeTools, kind: Kind[P]) -> Reconciler[P]:
         finalizers=(kind.finalizer,),
     )
     return Reconciler(upgrades, tools.writer, tools.recorder)
+
+
+def _of_unknown_fields(resource: Resource, object_: Object) -> Outcome:
+    """Nothing is touched if the spec has fields of a later release, which may ask for less than an upgrade.
+
+    An API server keeps them if its definitions are of that release.
+    """
+    unknown = preserved_fields(_TYPES[resource], object_.tree["spec"])
+    if not unknown:
+        return Continue()
+    message = f"this manager does not know {first(list(unknown), 3)}: run the manager of the release that has the field"
+    return Wait(Reason.FIELDS_UNKNOWN, message)
 
 
 def _reported(tools: UpgradeTools, object_: Object, report: UpgradeReport) -> reconciler.Report:

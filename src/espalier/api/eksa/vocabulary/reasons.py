@@ -515,6 +515,9 @@ class Reason(reference.Reason):
         "a NodeUpgrade is completed, but its node has another version; delete it",
         GROUP,
     )
+    FIELDS_UNKNOWN = _person(
+        "FieldsUnknown", "the spec has fields of a later release; run the manager of that release", GROUP, NODE
+    )
     UPGRADE_DELETING = _time(
         "UpgradeDeleting", "the finished in-place upgrade is being deleted", LOG, unlimited=_LOGGED
     )
