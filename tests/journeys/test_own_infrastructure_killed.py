@@ -72,7 +72,10 @@ class ByManagementCluster(Bootstrap):
     async def killed(self, act: Callable[[], Awaitable[None]], step: str) -> None:
         """A command that ends at the beginning of a step, and one that ends in the middle of it."""
         for seconds in (0.01, 0.3):
-            await until_step(act, self, step, seconds)
+            record = await records.read(self.client(), SECOND)
+            done = STEPS.index(record.step) if record is not None and record.step else -1
+            if STEPS.index(step) > done:  # a short one may have ended before
+                await until_step(act, self, step, seconds)
             await self.never_both()
 
     async def never_both(self) -> None:
