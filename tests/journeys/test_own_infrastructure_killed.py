@@ -87,7 +87,7 @@ class ByManagementCluster(Bootstrap):
             await there.close()
 
     async def of_second(self) -> set[str]:
-        """What the first management cluster has of the second one, or for it."""
+        """The objects of the second management cluster in the first one, and those made for it."""
         kinds = [(kind.resource, SYSTEM_NAMESPACE) for kind in CLUSTER_API_KINDS if kind.resource.namespaced]
         places = [*kinds, (Cluster.resource, None), (SECRET, SYSTEM_NAMESPACE), (CONFIG_MAP, SYSTEM_NAMESPACE)]
         return {

@@ -1,4 +1,4 @@
-"""What a command loads: the start of a process is most of the time that a short command takes."""
+"""Libraries that commands load: the start of a process is most of the time that a short command takes."""
 
 from __future__ import annotations
 

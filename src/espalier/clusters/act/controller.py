@@ -10,7 +10,7 @@ import msgspec
 
 from espalier.api import conditions
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.vocabulary.events import Event as Recorded
+from espalier.api.eksa.vocabulary import events as recorded
 from espalier.api.eksa.vocabulary.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
     CLUSTER_FINALIZER,
@@ -149,7 +149,7 @@ def report(ctx: ClusterContext, outcome: Outcome) -> Report:
         return Report(new, tuple(events), before=old, again=result.again)
     told = [name for name in faults if name != "conditions"]  # those of EKS Anywhere are of another format
     message = f"fields of the status can't be read, and are written anew: {', '.join(told)}"
-    warning = [Event("Warning", Recorded.STATUS_UNREADABLE, message)] if told else []
+    warning = [Event("Warning", recorded.Event.STATUS_UNREADABLE, message)] if told else []
     before = {**msgspec.to_builtins(old), **faults}
     return Report(new, (*warning, *events), before=before, again=result.again)
 
