@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
@@ -22,9 +23,11 @@ from espalier.api.trees import yaml_trees
 from espalier.cli.clusters.access.kubeconfig import read as kubeconfig_of
 from espalier.cli.kit import flags
 from espalier.cli.kit.connecting import connection
+from espalier.cli.management.components import components
 from espalier.gitops.layout import base_of, cluster_files
 from espalier.gitops.repository import Access, Author, Change, Repository
 from espalier.kube.client import Client, PatchType
+from tests.support.environments import component_folders
 from tests.support.environments.bootstraps import until_gone, until_ready
 from tests.support.environments.environment import PROGRAM, CommandResult, LocalEnvironment
 from tests.support.environments.git_fleet import without_cluster
@@ -174,10 +177,10 @@ async def until_count(kubeconfig: Path, key: Key, count: int) -> None:
         await until_ready(connected.client, key)
 
 
-async def until_followed(kubeconfig: Path, commit: str) -> None:
+async def until_followed(kubeconfig: Path, commit: str, name: str = "management") -> None:
     """Flux goes on, and has applied this commit."""
     async with connection.connect(flags.Connection(kubeconfig)) as connected:
-        found = await connected.client.get(KUSTOMIZATION, "management", "flux-system")
+        found = await connected.client.get(KUSTOMIZATION, name, "flux-system")
         assert not found.tree["spec"].get("suspend")
         assert found.tree["status"]["lastAppliedRevision"] == f"main@sha1:{commit}"
 
@@ -270,3 +273,36 @@ def test_a_configuration_that_is_not_given_is_refused(machine: Machine, server: 
     refused = machine.create(path)
     words = "spec.gitOpsRef: a management cluster brings its GitOps configuration; add the object to the manifest"
     assert words in " ".join(refused.err.split()), refused.err
+
+
+@pytest.mark.demand(L71="by an existing management cluster, with Flux's manifests from a file")
+def test_a_management_cluster_makes_one_that_git_owns(machine: Machine, server: GitServer, tmp_path: Path) -> None:
+    """It has no GitOps itself, and none afterwards; the new one follows the repository."""
+    assert machine.create(EXAMPLES / "management.yaml").code == 0  # its process reaches the repository, too
+    first = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    folder = component_folders.written(tmp_path / "components")
+    of_flux = tmp_path / "flux.yaml"
+    of_flux.write_text(yaml.safe_dump_all(components.simulated_flux(component_folders.RELEASE, "flux-system")))
+    text = manifest(server).read_text().replace("name: management", "name: second")
+    second = tmp_path / "second.yaml"
+    second.write_text(text)
+    by = ("--bootstrap-kubeconfig", str(first))
+    words = ("create", "cluster", "-f", str(second), *by, "--components", str(folder))
+    refused = machine.give(*words)
+    assert "on your own infrastructure, Flux's manifests are needed" in " ".join(refused.err.split())
+    assert server.git("branch", "--list") == ""
+    made = machine.give(*words, "--flux-manifests", str(of_flux))
+    assert made.code == 0, made.err
+    assert server.git("ls-tree", "-r", "--name-only", "main").split()[-1].startswith("clusters/second/")
+    kubeconfig = machine.home / "second" / "second-eks-a-cluster.kubeconfig"
+    asyncio.run(until_followed(kubeconfig, server.head(), "second"))
+    asyncio.run(has_no_git_ops(first))
+    deleted = machine.give("delete", "cluster", "second", *by)
+    assert deleted.code == 0, deleted.err
+    asyncio.run(has_no_git_ops(first))
+
+
+async def has_no_git_ops(kubeconfig: Path) -> None:
+    async with connection.connect(flags.Connection(kubeconfig)) as connected:
+        (record,) = (await connected.client.list(Cluster.resource)).items
+        assert "gitOpsRef" not in record.tree["spec"]
