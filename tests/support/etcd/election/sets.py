@@ -1,7 +1,8 @@
 """The end of an epoch whose etcd has several members, in all orders of events: real agents, one for each member.
 
 Guards, stores, elections of a leader and the destination are those of this file. Times are ticks from now. A state is a
-tuple of numbers.
+tuple of numbers. Members differ in nothing but their names: of the states that are the same with other names, one is
+explored.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import NamedTuple, cast
 
 from msgspec.structs import force_setattr, replace
@@ -137,6 +139,11 @@ class System:
         self._seen: dict[tuple[int, int], int] = {}
         self._older_members: dict[int, int] = {}
         self._changes: dict[Hashable, tuple[tuple[str, int, int], ...]] = {}
+        self._orders = list(permutations(range(bounds.size)))
+        """Each has for every place the member that comes there."""
+        self._renamed: list[dict[int, int]] = [{} for _ in self._orders]
+        self._renamed_shared: list[dict[int, int]] = [{} for _ in self._orders]
+        self._places = {name: at for at, name in enumerate(names)}
 
     def first(self) -> State:
         """The destination has just ended the epoch. All members serve; they have read, and read once more, before."""
@@ -195,6 +202,46 @@ class System:
 
     def _has_quorum(self, members: list[Member]) -> bool:
         return sum(member.etcd and member.data for member in members) > len(members) // 2
+
+    def canonical(self, state: State) -> State:
+        """The first of all states that are the same as this one with other names of members."""
+        *numbers, common = state
+        best: State | None = None
+        for order, renamed, shared in zip(self._orders, self._renamed, self._renamed_shared, strict=True):
+            here = []
+            for at in order:
+                number = numbers[at]
+                known = renamed.get(number)
+                if known is None:
+                    known = renamed[number] = self._renamed_member(number, order)
+                here.append(known)
+            last = shared.get(common)
+            if last is None:
+                last = shared[common] = self._renamed_common(common, order)
+            other = (*here, last)
+            if best is None or other < best:
+                best = other
+        assert best is not None
+        return best
+
+    def _renamed_member(self, number: int, order: tuple[int, ...]) -> int:
+        member = cast(Member, self._parts[number])
+        if not member.agent:
+            return number
+        state = self._agent(member)
+        shut, silent = (
+            frozenset(self._names[order.index(self._places[name])] for name in names)
+            for names in (state.others_shut, state.others_silent)
+        )
+        if (shut, silent) == (state.others_shut, state.others_silent):
+            return number
+        renamed = replace(state, others_shut=shut, others_silent=silent)
+        return self._parts.number(member._replace(agent=self._values.number(renamed)))
+
+    def _renamed_common(self, number: int, order: tuple[int, ...]) -> int:
+        shared = cast(Shared, self._parts[number])
+        leader = shared.leader if shared.leader == NOBODY else order.index(shared.leader)
+        return self._parts.number(shared._replace(leader=leader))
 
     # --- Events -----------------------------------------------------------------------------------------------------
 
@@ -512,7 +559,12 @@ def explored(bounds: Sets, *, most: int, only: str = "") -> Exploration[State]:
         return operation is not None and operation.status is not Status.INITIAL
 
     judged = {name: holds for name, holds in invariants(system).items() if only in ("", name)}
-    return explore(system.first(), system.successors, judged, most=most, goal=None if only else is_over)
+
+    def successors(state: State) -> Next:
+        return ((said, system.canonical(after)) for said, after in system.successors(state))
+
+    first = system.canonical(system.first())
+    return explore(first, successors, judged, most=most, goal=None if only else is_over)
 
 
 @dataclass(frozen=True)
@@ -529,6 +581,9 @@ EXPLORED: tuple[Explored, ...] = (
     Explored("two members, one of which had no proof that it may serve", Sets(size=2, undecided=1)),
     Explored("two members, requests fail", Sets(size=2, store_fails=True)),
     Explored("two members, one is killed; the destination waits", Sets(size=2, losses=1, gives_up=False, writes=0)),
+    Explored("three members; the destination waits", Sets(writes=0, grace=0, gives_up=False)),
+    Explored("three members, and a write; the destination waits", Sets(grace=0, gives_up=False), large=True),
+    Explored("three members, API servers answer from caches", Sets(writes=0, gives_up=False), large=True),
     Explored("two members, both are slow or frozen at any time", Sets(size=2, slow=True, writes=0), large=True),
     Explored("two members, another one is elected, agents crash", Sets(size=2, elections=1, crashes=1), large=True),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.etcd.election.page import PAGE
@@ -27,6 +29,13 @@ def test_without_a_rule_of_sets_something_breaks(rule: Rule) -> None:
     exploration = without(rule)
     assert exploration.violation is not None
     assert rule_row(rule, exploration) in TEXT, AGAIN
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rule", [rule for rule in RULES if not rule.bounds.undecided], ids=lambda rule: rule.name)
+def test_without_a_rule_three_members_break(rule: Rule) -> None:
+    exploration = without(replace(rule, bounds=replace(rule.bounds, size=3)))
+    assert exploration.violation is not None
 
 
 def test_events_of_a_set_all_happen() -> None:
