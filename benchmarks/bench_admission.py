@@ -58,7 +58,7 @@ def prepared() -> tuple[Webhooks, list[Tree]]:
     observer = ClusterObserver(snapshot, providers=PROVIDERS)
     trees = clusters()
     known = [Object(encode_json(tree)) for tree in trees]
-    known += [Object(to_bytes(one)) for one in (*releases.objects(), *management_cluster(releases))]
+    known += [Object(to_bytes(item)) for item in (*releases.objects(), *management_cluster(releases))]
     snapshot.fill(known)
     made = []
     for tree in (tree for tree in trees if tree["kind"] == "Cluster"):
@@ -69,7 +69,7 @@ def prepared() -> tuple[Webhooks, list[Tree]]:
             *plan.control_plane(scope.render_input, ClusterAPIObjects()),
             *plan.worker_groups(scope.render_input, ClusterAPIObjects()),
         ]
-        made += [Object(to_bytes(msgspec.to_builtins(one))) for one in wanted]
+        made += [Object(to_bytes(msgspec.to_builtins(item))) for item in wanted]
     snapshot.fill([*known, *made])
     webhooks = Webhooks(host="127.0.0.1", port=0)
     admission.Admission(observer, SystemClock().now).serve(webhooks)

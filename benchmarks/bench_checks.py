@@ -72,7 +72,7 @@ def questions(life: ProviderLife) -> Counter[Any]:
         return ask
 
     async def main(simulation: Simulation) -> None:
-        look_ups: Any = [written_down(one.simulated_answers) for one in SIMULATED]
+        look_ups: Any = [written_down(item.simulated_answers) for item in SIMULATED]
         there = registry.providers(*look_ups)
         async with managed_environment(simulation.clock, providers=there) as env:
             await life.before(env)
@@ -130,7 +130,7 @@ async def snow() -> AsyncIterator[Api]:
         yield of(devices, device.server, device.account), lambda: len(device.asked)
 
 
-APIS = {one.__name__: one for one in (vsphere, nutanix, cloudstack, snow)}
+APIS = {item.__name__: item for item in (vsphere, nutanix, cloudstack, snow)}
 
 
 async def requests(name: str, asked: Counter[Any]) -> int:

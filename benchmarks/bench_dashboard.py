@@ -66,9 +66,9 @@ def served(home: Path) -> Iterator[tuple[int, str, float]]:
     )
     try:
         assert process.stdout is not None
-        found = re.search(r"http://\S+", process.stdout.readline())
-        assert found is not None
-        yield process.pid, found[0], time.monotonic() - began
+        match = re.search(r"http://\S+", process.stdout.readline())
+        assert match is not None
+        yield process.pid, match[0], time.monotonic() - began
     finally:
         process.terminate()
         process.wait()

@@ -82,8 +82,8 @@ async def main() -> None:
             pid = seat.guard.process.pid
             for _ in range(ROUNDS):
                 for way, client in clients.items():
-                    reads[way] += await one_by_one(client, lambda one: one.get(b"/x"))
-                    writes[way] += await one_by_one(client, lambda one: one.put(b"/x", b"y" * 200))
+                    reads[way] += await one_by_one(client, lambda item: item.get(b"/x"))
+                    writes[way] += await one_by_one(client, lambda item: item.put(b"/x", b"y" * 200))
                     many[way].append(await at_once(ways[way]))
                     bulk[way].append(await large(client))
             for client in clients.values():

@@ -41,9 +41,9 @@ async def whole(world: World, wanted: dict[str, str]) -> dict[str, float]:
     """When each shoot was whole on its seed."""
     done: dict[str, float] = {}
     while len(done) < len(wanted):
-        for one in (await world.client.list(Shoot.resource)).items:
-            if one.name not in done and is_whole(one.decode(Shoot), wanted[one.name]):
-                done[one.name] = asyncio.get_running_loop().time()
+        for shoot in (await world.client.list(Shoot.resource)).items:
+            if shoot.name not in done and is_whole(shoot.decode(Shoot), wanted[shoot.name]):
+                done[shoot.name] = asyncio.get_running_loop().time()
         await asyncio.sleep(1)
     return done
 

@@ -97,7 +97,7 @@ def image_size() -> str:
 
 def lines(calls: Calls) -> list[str]:
     """One for each verb and kind, the most frequent first."""
-    return [f"{what}: {count}" for what, count in sorted(calls.items(), key=lambda one: (-one[1], one[0]))]
+    return [f"{what}: {count}" for what, count in sorted(calls.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def main() -> None:
@@ -111,7 +111,7 @@ def main() -> None:
         took.setdefault(what, []).append(one)
     report(
         f"{nodes} nodes ({CONTROL_PLANES} of the control plane), in place, to Ready: {seconds:.1f} s",
-        *(f"{what}: {spread([1000 * one for one in found], 'ms')}" for what, found in took.items()),
+        *(f"{what}: {spread([1000 * item for item in found], 'ms')}" for what, found in took.items()),
         "aim: <= 500 ms between two steps",
     )
     whose, counted = "requests of the manager", bill()

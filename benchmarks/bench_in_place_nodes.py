@@ -44,7 +44,7 @@ async def by_hand(env: RealEnvironment, workload: Kubectl, node: str) -> dict[st
         if code:
             raise RuntimeError(f"{' '.join(command)}: {out[-2000:]} {complaint}")
 
-    folder = next(Path(one["folder"]) for one in await env.nodes() if one["name"] == node)
+    folder = next(Path(item["folder"]) for item in await env.nodes() if item["name"] == node)
     began = time.monotonic()
     program = find_base(NEW.partition("-")[0]).kubeadm.resolve()
     place = folder / "root" / FOLDER.lstrip("/")

@@ -165,8 +165,8 @@ async def synced(home: Path) -> dict[str, int]:
     """Clusters by the status of their condition Synced, `none` without one."""
     client = Client(HttpTransport(Kubeconfig.load([home / "fleet.kubeconfig"]).context()))
     found: Counter[str] = Counter()
-    for one in (await client.list(Cluster.resource)).items:
-        conditions = one.decode(Cluster).status.conditions
+    for cluster in (await client.list(Cluster.resource)).items:
+        conditions = cluster.decode(Cluster).status.conditions
         found[next((condition.status for condition in conditions if condition.type == SYNCED), "none")] += 1
     await client.close()
     return dict(found)

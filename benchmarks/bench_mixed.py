@@ -125,8 +125,8 @@ async def until(cache: Cache, count: int, is_so: Any) -> None:
                 enough.set()
 
     stop = cache.subscribe(changed)
-    for one in cache.list():
-        changed(None, one, True)
+    for item in cache.list():
+        changed(None, item, True)
     await enough.wait()
     stop()
 
@@ -145,7 +145,7 @@ async def simulate(simulation: Simulation, count: int) -> None:
         return counted[-1]
 
     def asked() -> Counter[str]:
-        return sum((one.asked for one in counted), Counter())
+        return sum((item.asked for item in counted), Counter())
 
     async with managed_environment(simulation.clock, wrap=wrap) as env:
         for life in LIVES:

@@ -21,8 +21,8 @@ def reason(cluster: Cluster) -> str:
 
 
 async def endpoint(env: RealClusterApi, key: Key) -> object:
-    found = await env.client.get(CapiCluster.resource, key.name, SYSTEM_NAMESPACE)
-    return found.tree["spec"]["controlPlaneEndpoint"]
+    capi_cluster = await env.client.get(CapiCluster.resource, key.name, SYSTEM_NAMESPACE)
+    return capi_cluster.tree["spec"]["controlPlaneEndpoint"]
 
 
 async def infrastructure_and_control_plane_are_lost(real: RealClusterApi) -> None:

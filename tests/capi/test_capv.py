@@ -89,18 +89,20 @@ async def made_of(vineyard: Vineyard) -> dict[str, list[Made]]:
     groups = {item.name: item.metadata.labels.get(names.DEPLOYMENT, "") for item in machines.items}
     found: dict[str, list[Made]] = {}
     with vineyard.center.administrator() as content:
-        for one in properties(content, machines_of(content), "name", *HARDWARE, "parent", "datastore", "resourcePool"):
-            cpus, memory, devices = (one[path] for path in HARDWARE)
+        for property_ in properties(
+            content, machines_of(content), "name", *HARDWARE, "parent", "datastore", "resourcePool"
+        ):
+            cpus, memory, devices = (property_[path] for path in HARDWARE)
             made = Made(
                 cpus=cpus,
                 memory=memory,
                 disks=[each.capacityInBytes >> 30 for each in devices if isinstance(each, vim.vm.device.VirtualDisk)],
                 networks=[network(content, each.backing) for each in devices if hasattr(each, "macAddress")],
-                datastores=[each.name for each in one["datastore"]],
-                folder=one["parent"].name,
-                pool=one["resourcePool"].name,
+                datastores=[each.name for each in property_["datastore"]],
+                folder=property_["parent"].name,
+                pool=property_["resourcePool"].name,
             )
-            found.setdefault(groups[one["name"]], []).append(made)
+            found.setdefault(groups[property_["name"]], []).append(made)
     return found
 
 
@@ -110,7 +112,7 @@ def network(content: Any, backing: Any) -> str:
     if port is None:
         return str(backing.deviceName)
     networks = content.searchIndex.FindByInventoryPath("/DC0").networkFolder.childEntity
-    return str(next(one.name for one in networks if one._moId == port.portgroupKey))
+    return str(next(item.name for item in networks if item._moId == port.portgroupKey))
 
 
 @pytest.mark.demand(L21="CAPV takes what passed them")
@@ -129,7 +131,7 @@ async def test_a_manifest_becomes_virtual_machines(vineyard: Vineyard) -> None:
 async def test_stored_objects_are_those_that_were_written(vineyard: Vineyard) -> None:
     """After defaults, conversions and controllers: fields that CAPV drops or changes would be written for ever."""
     env, read = vineyard.env, set()
-    applied = {one.path: one for one in env.written if "apply-patch" in one.headers.get("content-type", "")}
+    applied = {item.path: item for item in env.written if "apply-patch" in item.headers.get("content-type", "")}
     for resource in (SECRET, *(kind.resource for kind in KINDS)):
         for one in (await env.client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else "")).items:
             path = resource.path(namespace=one.namespace, name=one.name)
@@ -153,7 +155,7 @@ async def test_a_settled_cluster_is_left_alone(vineyard: Vineyard) -> None:
     patch: Tree = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
     await env.client.patch(Cluster.resource, KEY.name, KEY.namespace, patch=patch, type=PatchType.MERGE)
     await asyncio.sleep(CALM)
-    assert [f"{one.method} {one.path}" for one in env.written[before:]] == []
+    assert [f"{item.method} {item.path}" for item in env.written[before:]] == []
 
 
 async def test_groups_grow_and_may_be_in_a_failure_domain(vineyard: Vineyard) -> None:

@@ -85,12 +85,12 @@ async def identities(env: RealClusterApi, key: Key) -> dict[str, str]:
     labels = f"cluster.x-k8s.io/cluster-name={key.name}"
     machines = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=labels)).items
     nodes = (await (await env.workload(key)).list(NODE)).items
-    return {f"{one.kind} {one.name}": one.metadata.uid for one in [*machines, *nodes]}
+    return {f"{item.kind} {item.name}": item.metadata.uid for item in [*machines, *nodes]}
 
 
 def condition(cluster: Cluster, type_: str) -> tuple[str, str]:
     """Reason and message."""
-    return next(((one.reason, one.message) for one in cluster.status.conditions if one.type == type_), ("", ""))
+    return next(((item.reason, item.message) for item in cluster.status.conditions if item.type == type_), ("", ""))
 
 
 @pytest.mark.demand("U26")
@@ -105,7 +105,7 @@ async def test_impossible_change_in_place_replaces_nothing(
         await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration=changed)
     await set_time_servers(real, hedge, {"enabled": True})
     cluster = await real.until(
-        lambda one: condition(one, "ControlPlaneReady")[0] == Reason.IN_PLACE_UPGRADE_REFUSED, hedge
+        lambda item: condition(item, "ControlPlaneReady")[0] == Reason.IN_PLACE_UPGRADE_REFUSED, hedge
     )
     _, message = condition(cluster, "ControlPlaneReady")
     assert message.startswith("bootstrap.ntp.enabled of Machine hedge-")
@@ -131,21 +131,21 @@ async def test_two_workers_are_upgraded_in_place_without_it(
     before = await identities(real, hedge)
     await real.change(hedge, kubernetesVersion="1.36")
     told = await real.until(
-        lambda one: condition(one, "ControlPlaneReady")[0] == Reason.IN_PLACE_UPGRADE_IN_PROGRESS, hedge
+        lambda item: condition(item, "ControlPlaneReady")[0] == Reason.IN_PLACE_UPGRADE_IN_PROGRESS, hedge
     )
     assert "of KubeadmControlPlane hedge are being upgraded in place: " in condition(told, "ControlPlaneReady")[1]
     await real.until_ready(hedge)
     assert await identities(real, hedge) == before
     assert await real.versions(hedge) == [KUBERNETES["1.36"]] * 5
 
-    made = {one.name: one.decode(NodeUpgrade) for one in seen if one.kind == "NodeUpgrade"}
-    of_control_plane = [one for one in made.values() if one.spec.node_type == "ControlPlane"]
+    made = {item.name: item.decode(NodeUpgrade) for item in seen if item.kind == "NodeUpgrade"}
+    of_control_plane = [item for item in made.values() if item.spec.node_type == "ControlPlane"]
     assert (len(made), len(of_control_plane)) == (5, 3)
-    assert sum(one.spec.first_node_to_be_upgraded for one in made.values()) == 1
+    assert sum(item.spec.first_node_to_be_upgraded for item in made.values()) == 1
     order = list(dict.fromkeys(node for node, _ in upgraders.ran))
     assert [("md-0" in node) for node in order] == [False] * 3 + [True] * 2, "the control plane comes first"
     assert upgraders.at_once == 1
-    machines = [one for one in seen if one.kind == "Machine" and one.name in {name.split()[1] for name in before}]
+    machines = [item for item in seen if item.kind == "Machine" and item.name in {name.split()[1] for name in before}]
     protected = {machine.name for machine in machines if PROTECTED in machine.metadata.annotations}
     assert len(protected) == 5, "health checks leave a machine alone while its node is upgraded"
     await real.until_all(NodeUpgrade.resource, hedge.name, lambda tree: "left over")

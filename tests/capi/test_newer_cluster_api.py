@@ -58,7 +58,7 @@ async def store_as(env: RealClusterApi, version: str) -> None:
     """Have the API server store objects of Cluster API in a version from now on."""
     for name in DEFINITIONS:
         definition = await env.client.get(CUSTOM_RESOURCE_DEFINITION, name)
-        versions = [{**one, "storage": one["name"] == version} for one in definition.tree["spec"]["versions"]]
+        versions = [{**item, "storage": item["name"] == version} for item in definition.tree["spec"]["versions"]]
         patch = {"spec": {"versions": versions}}
         await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=patch, type=PatchType.MERGE)
 
@@ -76,7 +76,7 @@ def writers(before: Object, after: Object) -> set[tuple[str, str]]:
 async def is_reported(env: RealClusterApi) -> bool:
     """True if the next Cluster API has reported on everything: `status.versions` is its own."""
     found = [item for resource in REPORTING for item in (await env.client.list(resource)).items]
-    return all((one.tree.get("status") or {}).get("versions") for one in found)
+    return all((item.tree.get("status") or {}).get("versions") for item in found)
 
 
 @pytest.mark.skipif(
@@ -109,7 +109,7 @@ async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path, clusters: i
                 assert set(definition.tree["status"]["storedVersions"]) == {*STORED}
             ours = [f"{request.method} {request.path}" for request in env.written[written:]]
     assert after.keys() == before.keys()
-    assert {one.metadata.uid for one in after.values()} == {one.metadata.uid for one in before.values()}
+    assert {item.metadata.uid for item in after.values()} == {item.metadata.uid for item in before.values()}
     generations = {name for name, one in after.items() if one.metadata.generation != before[name].metadata.generation}
     assert generations == set()
     assert ours == []

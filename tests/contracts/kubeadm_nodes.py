@@ -89,7 +89,7 @@ class Subject:
 def simulated_nodes(folder: Path) -> Iterator[tuple[Subject, Subject]]:
     """A control plane node and a worker with stand-ins."""
     with simulated(folder / "plane") as plane, simulated(folder / "worker", control_plane=False) as worker:
-        made = [Subject(one.node, *_stored(one.cluster)) for one in (plane, worker)]
+        made = [Subject(item.node, *_stored(item.cluster)) for item in (plane, worker)]
         made[0].write(CONFIGURATION | {"kubernetesVersion": DISTRIBUTED_VERSION})
         assert made[0].kubeadm("upgrade", "node").code == 0
         yield made[0], made[1]
@@ -127,7 +127,7 @@ def real_nodes(folder: Path) -> Iterator[tuple[Subject, Subject]]:
             runner.run(env.apply(manifest(1, kubernetes="1.35")))
             runner.run(env.ready("garden"))
             workload = runner.run(env.workload("garden"))
-            nodes = sorted(runner.run(env.nodes()), key=lambda one: str(one["role"]) != "control-plane")
+            nodes = sorted(runner.run(env.nodes()), key=lambda item: str(item["role"]) != "control-plane")
             plane, worker = (_real_subject(runner, env, workload, str(node["name"])) for node in nodes)
             yield plane, worker
         finally:

@@ -14,7 +14,9 @@ from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists
 from tests.support.objects.deployments import combinations, deployed, pods
 
-RESOURCES = {one.kind: one for one in (core.SERVICE, core.NETWORK_POLICY, core.POD_DISRUPTION_BUDGET, core.DEPLOYMENT)}
+RESOURCES = {
+    item.kind: item for item in (core.SERVICE, core.NETWORK_POLICY, core.POD_DISRUPTION_BUDGET, core.DEPLOYMENT)
+}
 
 
 async def test_every_combination_of_flags_is_accepted(client: Client, request: pytest.FixtureRequest) -> None:

@@ -29,7 +29,7 @@ async def test_a_cluster_that_nobody_has_seen_is_in_progress(client: Client, fre
     created = await client.create(Cluster.resource, fresh)
     read = await client.get(Cluster.resource, "garden", namespace)
     (listed,) = (await client.list(Cluster.resource, namespace)).items
-    assert [one.tree["status"] for one in (created, read, listed)] == [UNSEEN] * 3
+    assert [item.tree["status"] for item in (created, read, listed)] == [UNSEEN] * 3
     assert verdict(read.tree) == IN_PROGRESS
 
 

@@ -200,10 +200,10 @@ async def test_webhook_of_a_subresource_sees_its_writes_only(env: Environment) -
 
     await write({"spec": {"minReadySeconds": 1}})
     await write({"spec": {"minReadySeconds": 2}, "status": {"collisionCount": 7}}, "status")
-    *_, request = (one for one in env.hook.requests if one["object"]["status"].get("collisionCount") == 7)
+    *_, request = (request for request in env.hook.requests if request["object"]["status"].get("collisionCount") == 7)
     assert (request["operation"], request["subResource"]) == ("UPDATE", "status")
     assert request["object"]["spec"]["minReadySeconds"] == 1
-    assert all(one.get("subResource") == "status" for one in env.hook.requests)
+    assert all(request.get("subResource") == "status" for request in env.hook.requests)
     env.hook.behaviour = deny(message="not this status")
     with pytest.raises(ApiError, match="not this status"):
         await write({"status": {"collisionCount": 8}}, "status")

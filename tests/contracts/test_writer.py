@@ -394,4 +394,7 @@ async def test_owners_keep_their_order(env: Environment) -> None:
     assert await env.writer.add_owner(CONFIG_MAP, both, env.owner) is both
     free = owners.owner_reference(await env.stored(CONFIG_MAP, "owner"), controller=False)
     again = await env.writer.add_owner(CONFIG_MAP, both, free)
-    assert [(one.name, one.controller) for one in again.metadata.owner_references] == [("other", None), ("owner", None)]
+    assert [(reference.name, reference.controller) for reference in again.metadata.owner_references] == [
+        ("other", None),
+        ("owner", None),
+    ]

@@ -20,8 +20,8 @@ def given_with_folders(source: str) -> list[str]:
         node.name
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and any(ast.unparse(one).startswith("given(") for one in node.decorator_list)
-        and any(one.arg.startswith("tmp_path") for one in node.args.args)
+        and any(ast.unparse(item).startswith("given(") for item in node.decorator_list)
+        and any(arg.arg.startswith("tmp_path") for arg in node.args.args)
     ]
 
 

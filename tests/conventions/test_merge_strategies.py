@@ -24,7 +24,7 @@ from tests.support.providers import provider_crds
 
 GOLDEN = Path(__file__).parent / "merge_strategies.golden"
 
-FOREIGN = [one for one in CLUSTER_API_KINDS if one.resource.group.endswith(".x-k8s.io")]
+FOREIGN = [kind for kind in CLUSTER_API_KINDS if kind.resource.group.endswith(".x-k8s.io")]
 
 
 def strategy(schema: Tree) -> str:
@@ -54,7 +54,7 @@ def ours(kind: type[KubeObject]) -> dict[str, str]:
 def real() -> dict[tuple[str, str, str], Tree]:
     """The schemas of the real CRDs that are at hand, by group, kind and version."""
     assets = programs.find_cluster_api()
-    found = [tree for one in MANAGERS for tree in documents_of(assets, one)] if assets is not None else []
+    found = [tree for manager in MANAGERS for tree in documents_of(assets, manager)] if assets is not None else []
     found += [tree for provider in provider_crds.FILES for tree in provider_crds.provider_crds(provider)]
     return {
         (spec["group"], spec["names"]["kind"], version["name"]): version["schema"]["openAPIV3Schema"]
@@ -75,7 +75,7 @@ def test_lists_and_maps_merge_as_the_golden_file_says() -> None:
     assert "\n".join(found) + "\n" == GOLDEN.read_text()
 
 
-@pytest.mark.parametrize("kind", FOREIGN, ids=lambda one: one.resource.kind)
+@pytest.mark.parametrize("kind", FOREIGN, ids=lambda item: item.resource.kind)
 def test_lists_and_maps_merge_as_the_definition_says(kind: type[KubeObject]) -> None:
     resource = kind.resource
     schema = real().get((resource.group, resource.kind, resource.version))

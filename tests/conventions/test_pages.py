@@ -95,7 +95,7 @@ def recorded() -> Iterator[tuple[str, str]]:
         for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "event":
-                    said = [text for one in node.args if (text := _text(one, path))]
+                    said = [text for arg in node.args if (text := _text(arg, path))]
                     if len(said) > 1 and said[0] in ("Normal", "Warning"):
                         yield said[0], said[1]
                 if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in WRITES:
@@ -124,8 +124,8 @@ def test_each_event_is_in_the_table_with_its_type() -> None:
     """When this fails: add a constant to `espalier/api/eksa/vocabulary/events.py`, or that of Gardener."""
     found = set(recorded())
     assert len(found) > 10
-    assert found - {(one.type, one.name) for one in (*events.EVENTS, *gardener_events.EVENTS)} == set()
-    assert {(one.type, one.name) for one in gardener_events.EVENTS} <= found
+    assert found - {(item.type, item.name) for item in (*events.EVENTS, *gardener_events.EVENTS)} == set()
+    assert {(event.type, event.name) for event in gardener_events.EVENTS} <= found
 
 
 def test_events_of_a_whole_life_are_in_a_table() -> None:
@@ -138,7 +138,7 @@ def test_each_event_of_the_table_is_recorded() -> None:
     given = {events.Event[name].value for name in re.findall(r"\bEvent\.([A-Z_]+)", code)}
     given |= {reasons.Reason[name].value for name in re.findall(r"\bReason\.([A-Z_]+)", code)}
     given |= {condition_types.Satisfied[name].value for name in re.findall(r"\bSatisfied\.([A-Z_]+)", code)}
-    assert {one.value for one in events.Event if f'"{one.value}"' not in code} - given == set()
+    assert {item.value for item in events.Event if f'"{item.value}"' not in code} - given == set()
 
 
 def test_each_condition_of_our_kinds_is_in_the_table() -> None:
@@ -235,9 +235,9 @@ def test_each_metric_is_in_the_table() -> None:
     metrics = managers.Metrics()
     requests.RequestMetrics(metrics.registry)
     served = [*metrics.registry.collect(), *backups.Measures().registry.collect()]
-    assert {family.name for family in served} <= {one.name for one in declared}
+    assert {family.name for family in served} <= {item.name for item in declared}
     stored = {line.split()[0] for line in golden("metric")}
-    assert stored == {one.name for one in declared}
+    assert stored == {item.name for item in declared}
 
 
 def test_metrics_are_made_of_measures_alone() -> None:

@@ -16,6 +16,6 @@ def test_each_provider_is_in_both_contracts() -> None:
     providers = {PACKAGE + folder.name for folder in folders} - {f"{PACKAGE}simulated"}
     assert providers, "the folder is where it was"
     fields = {"forbidden": "forbidden_modules", "independence": "modules"}
-    lists = [set(one[fields[one["type"]]]) for one in CONTRACTS if one["type"] in fields]
+    lists = [set(contract[fields[contract["type"]]]) for contract in CONTRACTS if contract["type"] in fields]
     naming = [modules for modules in lists if f"{PACKAGE}docker" in modules]
     assert naming == [providers, providers]

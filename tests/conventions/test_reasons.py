@@ -113,7 +113,7 @@ def _expressions(node: ast.AST, outcomes: Mapping[str, int]) -> Iterator[ast.exp
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name in outcomes and not _is_true(node):
             by_keyword = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
-            starred = any(isinstance(one, ast.Starred) for one in node.args)
+            starred = any(isinstance(arg, ast.Starred) for arg in node.args)
             place = outcomes[name]
             yield from by_keyword or ([] if starred else node.args[place : place + 1])
     if (
@@ -150,7 +150,7 @@ def _of_signature(function: ast.FunctionDef) -> Iterator[ast.expr]:
 def _is_true(call: ast.Call) -> bool:
     """True if a condition that is true is made: it needs no help."""
     said = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "status")]
-    return any(isinstance(one, ast.Constant) and one.value == "True" for one in said)
+    return any(isinstance(item, ast.Constant) and item.value == "True" for item in said)
 
 
 def _branches(expression: ast.expr) -> Iterator[ast.expr]:
@@ -196,7 +196,9 @@ def test_reason_that_is_given_is_constant_with_prose(path: Path) -> None:
 def sections_of(path: Path) -> tuple[str, ...]:
     """The sections of a module, by its longest beginning."""
     name = path.relative_to(SOURCE).as_posix()
-    return SECTIONS[max((one for one in SECTIONS if name == one or name.startswith(f"{one}/")), key=len)]
+    return SECTIONS[
+        max((section for section in SECTIONS if name == section or name.startswith(f"{section}/")), key=len)
+    ]
 
 
 @pytest.mark.parametrize("path", list(modules("shoots", "etcdbackup")), ids=lambda path: str(path.relative_to(SOURCE)))
@@ -220,10 +222,10 @@ def test_each_reason_of_the_tables_is_given() -> None:
     code = "\n".join(path.read_text() for path in modules("clusters", "upgrades", "providers", "clusterapi", "moving"))
     used = set(re.findall(r"\bReason\.([A-Z_]+)", code))
     failed = {f"{step}Failed" for step in reasons.STEPS}
-    assert {one.value for one in Reason if one.name not in used} - failed == PASSED_ON_BY_RUNTIME
+    assert {item.value for item in Reason if item.name not in used} - failed == PASSED_ON_BY_RUNTIME
     code = "\n".join(path.read_text() for path in (*modules("shoots"), SOURCE / "api/gardener/garden/shoot.py"))
     used = set(re.findall(r"\b([A-Za-z]+Reason\.[A-Z_]+)", code))
-    constants = [one for section in of_gardener.SECTIONS for one in section]
+    constants = [item for section in of_gardener.SECTIONS for item in section]
     unused = {constant.value for constant in constants if f"{type(constant).__name__}.{constant.name}" not in used}
     assert unused == {outcome.PLAN_OUTDATED}
 
@@ -236,7 +238,7 @@ def test_each_section_has_only_what_its_modules_give() -> None:
             found[kind] |= {reason for _, reason in given(path, OUTCOMES_OF_GARDENER)}
     for kind, name in PASSED_ON_TO.items():
         found[kind] |= found[name]
-    told = {kind: {one.name for one in of_gardener.of_section(kind)} for kind in of_gardener.WHERE}
+    told = {kind: {item.name for item in of_gardener.of_section(kind)} for kind in of_gardener.WHERE}
     left = {(kind, name) for kind in told for name in told[kind] - found[kind]}
     assert left == set()
 
@@ -257,23 +259,23 @@ def test_the_test_sees_what_it_should() -> None:
 
 def test_each_reason_has_one_row_and_a_meaning() -> None:
     assert len(reasons.BY_NAME) == len(reasons.REASONS)
-    assert all(CAMEL_CASE.match(one.name) and one.meaning for one in reasons.REASONS)
+    assert all(CAMEL_CASE.match(reason.name) and reason.meaning for reason in reasons.REASONS)
 
 
 def test_passing_reason_has_a_limit_or_says_why_not() -> None:
     wrong = [
-        one.name
-        for one in reasons.REASONS
-        if ((one.limit is not None) + bool(one.unlimited)) != (one.remedy is Remedy.TIME)
+        reason.name
+        for reason in reasons.REASONS
+        if ((reason.limit is not None) + bool(reason.unlimited)) != (reason.remedy is Remedy.TIME)
     ]
     assert wrong == []
 
 
 def test_reason_for_gardener_has_one_row_in_a_section() -> None:
-    rows = [(one.name, kind) for one in of_gardener.REASONS for kind in one.kinds]
+    rows = [(reason.name, kind) for reason in of_gardener.REASONS for kind in reason.kinds]
     assert len(set(rows)) == len(rows)
     assert {kind for _, kind in rows} == of_gardener.WHERE.keys()
-    assert all(CAMEL_CASE.match(one.name) and one.meaning for one in of_gardener.REASONS)
+    assert all(CAMEL_CASE.match(reason.name) and reason.meaning for reason in of_gardener.REASONS)
 
 
 def test_each_code_of_gardeners_errors_has_a_meaning() -> None:
@@ -281,7 +283,7 @@ def test_each_code_of_gardeners_errors_has_a_meaning() -> None:
 
 
 def test_table_agrees_with_what_is_read_back_as_state() -> None:
-    needing = {one.name for one in reasons.REASONS if one.remedy in (Remedy.PERSON, Remedy.CHANGE)}
+    needing = {reason.name for reason in reasons.REASONS if reason.remedy in (Remedy.PERSON, Remedy.CHANGE)}
     assert not needing & group_upgrade.UNDER_WAY
     assert node_upgrade.QUIET | group_upgrade.UNDER_WAY | {Reason.PAUSED} <= reasons.BY_NAME.keys()
     assert set(reasons.STEPS) == node_steps.UNDER_WAY

@@ -118,11 +118,11 @@ def named(words: list[str]) -> None:
             return
         groups = [command for command in commands if isinstance(command, click.Group)]
         if word.startswith("-"):
-            known = {flag for one in commands for param in one.get_params(context) for flag in flags_of(param)}
+            known = {flag for command in commands for param in command.get_params(context) for flag in flags_of(param)}
             assert word.partition("=")[0] in known or HOLE in word, word
         elif groups and word != HOLE:
             found = [group.get_command(context, name) for group in groups for name in word.split("|")]
-            commands = [one for one in found if one is not None]
+            commands = [item for item in found if item is not None]
             assert len(found) == len(commands), word
 
 
@@ -142,21 +142,21 @@ def installed_from_here(words: list[str]) -> None:
             assert target.startswith(f"dist/{PROJECT['name'].replace('-', '_')}-")
 
 
-@pytest.mark.parametrize("place", sorted({one.place for one in COMMANDS}))
+@pytest.mark.parametrize("place", sorted({command.place for command in COMMANDS}))
 def test_commands_shown_here_exist_as_they_are_written(place: str) -> None:
     wrong = []
-    for one in COMMANDS:
-        if one.place == place:
+    for item in COMMANDS:
+        if item.place == place:
             try:
-                check(one.command, is_line=one.is_line)
+                check(item.command, is_line=item.is_line)
             except (AssertionError, click.UsageError, ValueError) as error:
-                wrong.append(f"{one.command}: {error}".splitlines()[0])
+                wrong.append(f"{item.command}: {error}".splitlines()[0])
     assert wrong == []
 
 
 def test_commands_are_found_wherever_they_are_shown() -> None:
-    assert len([one for one in COMMANDS if one.is_line]) > 60
-    assert len([one for one in COMMANDS if one.place.startswith("src/")]) > 80
+    assert len([command for command in COMMANDS if command.is_line]) > 60
+    assert len([command for command in COMMANDS if command.place.startswith("src/")]) > 80
 
 
 @pytest.mark.parametrize(

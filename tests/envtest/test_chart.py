@@ -69,14 +69,17 @@ class Management:
 
     async def image(self) -> str:
         """The image of the manager."""
-        found = await self.client.get(DEPLOYMENT, manifests.NAME, SYSTEM_NAMESPACE)
-        image: str = found.tree["spec"]["template"]["spec"]["containers"][0]["image"]
+        deployment = await self.client.get(DEPLOYMENT, manifests.NAME, SYSTEM_NAMESPACE)
+        image: str = deployment.tree["spec"]["template"]["spec"]["containers"][0]["image"]
         return image
 
     async def columns(self) -> list[str]:
         """Those that a definition has printed."""
-        found = await self.client.get(CUSTOM_RESOURCE_DEFINITION, CLUSTERS)
-        return [column["name"] for column in found.tree["spec"]["versions"][0]["additionalPrinterColumns"]]
+        custom_resource_definition = await self.client.get(CUSTOM_RESOURCE_DEFINITION, CLUSTERS)
+        return [
+            column["name"]
+            for column in custom_resource_definition.tree["spec"]["versions"][0]["additionalPrinterColumns"]
+        ]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -100,8 +103,8 @@ def succeeded(ended: Ended) -> None:
 
 
 async def named_bundles(client: Client) -> list[str]:
-    found = await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
-    return [hook["clientConfig"].get("caBundle", "") for hook in found.tree["webhooks"]]
+    validating_webhook_configuration = await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+    return [hook["clientConfig"].get("caBundle", "") for hook in validating_webhook_configuration.tree["webhooks"]]
 
 
 def newer(folder: Path) -> Path:
@@ -143,8 +146,8 @@ async def test_a_release_is_upgraded_and_rolled_back(management: Management, tmp
 async def test_upgrade_without_the_record_keeps_its_name(management: Management) -> None:
     succeeded(await management.run("install", "--create-namespace", values=VALUES | {"managementCluster": "a/b"}))
     succeeded(await management.run("upgrade"))
-    found = await management.client.get(CONFIG_MAP, names.MANAGEMENT_CLUSTER.name, SYSTEM_NAMESPACE)
-    assert found.tree["data"] == {"namespace": "a", "name": "b"}
+    config_map = await management.client.get(CONFIG_MAP, names.MANAGEMENT_CLUSTER.name, SYSTEM_NAMESPACE)
+    assert config_map.tree["data"] == {"namespace": "a", "name": "b"}
     await management.client.delete(CONFIG_MAP, names.MANAGEMENT_CLUSTER.name, SYSTEM_NAMESPACE)
 
 

@@ -72,7 +72,7 @@ async def start(control_plane: ControlPlane, folder: Path, webhooks: int, health
 
 async def test_the_manager_gets_ready_with_one_provider(control_plane: ControlPlane, tmp_path: Path) -> None:
     known = PROVIDERS[INSTALLED].infrastructure
-    theirs = {one.group_resource for one in (known.cluster, known.machine, known.machine_template)}
+    theirs = {item.group_resource for item in (known.cluster, known.machine, known.machine_template)}
     webhooks, health = free_port(), free_port()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(control_plane.connected())

@@ -74,8 +74,8 @@ class Management:
 
     async def image(self) -> str:
         """The image of the manager."""
-        found = await self.client.get(DEPLOYMENT, manifests.NAME, SYSTEM_NAMESPACE)
-        image: str = found.tree["spec"]["template"]["spec"]["containers"][0]["image"]
+        deployment = await self.client.get(DEPLOYMENT, manifests.NAME, SYSTEM_NAMESPACE)
+        image: str = deployment.tree["spec"]["template"]["spec"]["containers"][0]["image"]
         return image
 
 

@@ -16,5 +16,7 @@ async def test_real_api_server_stores_webhooks_unchanged(control_plane: ControlP
     client = control_plane.client()
     wanted = webhook_configuration(url)
     stored = await client.create(VALIDATING_WEBHOOK_CONFIGURATION, wanted, dry_run=True)
-    assert [webhook["rules"] for webhook in stored.tree["webhooks"]] == [one["rules"] for one in wanted["webhooks"]]
+    assert [webhook["rules"] for webhook in stored.tree["webhooks"]] == [
+        webhook["rules"] for webhook in wanted["webhooks"]
+    ]
     await client.close()

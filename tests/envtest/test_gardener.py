@@ -58,7 +58,7 @@ async def test_the_demo_garden_is_accepted(demo: list[Tree], garden: RealGarden)
         except KubeError as error:
             refused.append(f"{body['kind']} {body['metadata']['name']}: {error}")
     assert refused == []
-    assert {"Project", "CloudProfile", "CredentialsBinding", "ShootState", *STATUSES} <= {one["kind"] for one in demo}
+    assert {"Project", "CloudProfile", "CredentialsBinding", "ShootState", *STATUSES} <= {item["kind"] for item in demo}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

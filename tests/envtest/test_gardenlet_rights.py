@@ -38,9 +38,9 @@ async def test_shoot_moves_by_the_declared_rights(tmp_path: Path) -> None:
         garden.check()
     ours = {*(USER.format(seed=seed) for seed in SEEDS), EXTENSIONS, GARDENLET}
     ours.add(f"system:serviceaccount:{SYSTEM_NAMESPACE}:{GARDEN_ACCOUNT}")
-    asked = [one for log in logs for one in requests_of(log) if one.user.username in ours]
-    assert {one.user.username for one in asked} == ours
-    refused = {f"{one}: {one.refusal}" for one in asked if one.refusal}
+    asked = [item for log in logs for item in requests_of(log) if item.user.username in ours]
+    assert {item.user.username for item in asked} == ours
+    refused = {f"{item}: {item.refusal}" for item in asked if item.refusal}
     # What the garden gives seeds changes with each move, and a namespace may be on its way out.
-    assert {one for one in refused if not one.startswith(IN_GARDEN) and "being terminated" not in one} == set()
-    assert {one for one in refused if BLOCKING in one or OWNING in one} == set()
+    assert {item for item in refused if not item.startswith(IN_GARDEN) and "being terminated" not in item} == set()
+    assert {item for item in refused if BLOCKING in item or OWNING in item} == set()

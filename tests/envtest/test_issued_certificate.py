@@ -45,8 +45,10 @@ async def judges(management: Production, data: dict[str, bytes]) -> None:
     """Wait until the API server trusts this certificate, and asks the manager."""
 
     async def is_trusted() -> bool:
-        found = await management.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
-        bundles = {hook["clientConfig"].get("caBundle") for hook in found.tree["webhooks"]}
+        validating_webhook_configuration = await management.client.get(
+            VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS
+        )
+        bundles = {hook["clientConfig"].get("caBundle") for hook in validating_webhook_configuration.tree["webhooks"]}
         return bundles == {encoded(data["ca.crt"])}
 
     await eventually(is_trusted)

@@ -43,7 +43,7 @@ async def test_deleted_shoot_leaves_no_machine(tmp_path: Path) -> None:
 
 def machines(shoot: RealShoot) -> list[str]:
     """The virtual machines that the cloud has."""
-    return sorted(f"{one.name} {one.id}" for one in shoot.garden.cloud.inventory.all("VirtualMachine"))
+    return sorted(f"{item.name} {item.id}" for item in shoot.garden.cloud.inventory.all("VirtualMachine"))
 
 
 async def is_deleted(shoot: RealShoot) -> None:

@@ -168,7 +168,7 @@ async def test_a_move_that_dies_after_writes_goes_on(ends: Ends, writes: int) ->
     await ends.compare(ends.target, ends.source)
 
 
-@pytest.mark.parametrize("writes", [55, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 2, 10, 30, 70))])
+@pytest.mark.parametrize("writes", [55, *(pytest.param(item, marks=pytest.mark.soak) for item in (1, 2, 10, 30, 70))])
 async def test_a_move_that_died_is_taken_back(ends: Ends, writes: int) -> None:
     assert not await ends.killed_after(writes, once=True)
     await asyncio.sleep(CALM)

@@ -165,9 +165,9 @@ async def moved(
     accepting = [name for name in SEEDS if await accepts(shoot, name)]
     assert accepting == [destination]
     await eventually(lambda: history.owners()[-1] == destination)
-    missing = [one for one in await history.missing(destination) if one.name not in known]
-    assert what != DESTROYED or all(one.ended > asked - WINDOW for one in missing if one.seed == source)
-    return {one.name for one in missing}
+    missing = [item for item in await history.missing(destination) if item.name not in known]
+    assert what != DESTROYED or all(item.ended > asked - WINDOW for item in missing if item.seed == source)
+    return {item.name for item in missing}
 
 
 async def accepts(shoot: RealShoot, seed: str) -> bool:

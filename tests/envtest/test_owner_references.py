@@ -37,8 +37,8 @@ async def test_cluster_lives_on_the_declared_rights(control_plane: ControlPlane,
         await story.delete(management)
         await story.nothing_is_left(management, before)
     asked = requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
-    assert any(one.is_write and one.target.resource == "nodeupgrades" for one in asked)
-    assert [str(one) for one in asked if one.code == FORBIDDEN] == []
+    assert any(item.is_write and item.target.resource == "nodeupgrades" for item in asked)
+    assert [str(item) for item in asked if item.code == FORBIDDEN] == []
 
 
 async def test_owner_is_blocked_only_with_a_right_on_it(control_plane: ControlPlane, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def ready(management: Production) -> None:
 async def uids(management: Production) -> dict[str, str]:
     """Uids of Machines, by name."""
     found = (await management.kubectl.tree("machines.cluster.x-k8s.io", "-n", SYSTEM_NAMESPACE))["items"]
-    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
 
 
 async def refused(management: Production, since: int, resource: str) -> None:

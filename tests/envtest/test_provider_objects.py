@@ -98,22 +98,22 @@ async def test_field_that_provider_does_not_have_is_refused(providers: ControlPl
     skip_without(provider)
     found = PROVIDERS[provider]
     trees = next(iter(found.stories.values()))()
-    tree = next(one for one in trees if one["kind"] == found.machine_template)
+    tree = next(tree for tree in trees if tree["kind"] == found.machine_template)
     tree["spec"]["template"]["spec"][found.unknown] = 1
     assert f"spec.template.spec.{found.unknown}" in await refusal(providers, tree)
 
 
 async def test_generated_hardware_is_accepted_strictly(providers: ControlPlane) -> None:
     skip_without("tinkerbell-stack")
-    await accepted_strictly(providers, [one for one in hardware.rack(1, 2) if one["kind"] != "Secret"])
+    await accepted_strictly(providers, [item for item in hardware.rack(1, 2) if item["kind"] != "Secret"])
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 async def test_objects_for_snow_are_readable_in_each_version(providers: ControlPlane, version: str) -> None:
     """It is written as v1beta1 and stored as v1beta2; fields that the latter lacks would vanish."""
     skip_without("snow")
-    written = [one for one in PROVIDERS["snow"].stories["everything"]() if one["kind"].startswith("AWSSnow")]
-    assert {one["apiVersion"] for one in written} == {"infrastructure.cluster.x-k8s.io/v1beta1"}
+    written = [item for item in PROVIDERS["snow"].stories["everything"]() if item["kind"].startswith("AWSSnow")]
+    assert {item["apiVersion"] for item in written} == {"infrastructure.cluster.x-k8s.io/v1beta1"}
     text = "\n---\n".join(map(json.dumps, written))
     await must(providers, "apply", "--server-side", "--validate=strict", "-f", "-", text=text)
     try:

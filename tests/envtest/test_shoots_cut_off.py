@@ -63,8 +63,8 @@ ON_THE_WAY = [
 
 @pytest.mark.parametrize(
     ("task", "cuts"),
-    [("", one) for one in CUTS] + ON_THE_WAY,
-    ids=lambda one: "+".join(one) if isinstance(one, tuple) else one or "before",
+    [("", item) for item in CUTS] + ON_THE_WAY,
+    ids=lambda item: "+".join(item) if isinstance(item, tuple) else item or "before",
 )
 async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, task: str, cuts: tuple[str, ...]) -> None:
     async with real_shoot(tmp_path, CUT) as shoot:

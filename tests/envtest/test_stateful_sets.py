@@ -110,8 +110,10 @@ class Story:
         ]
 
     async def claims(self) -> list[Any]:
-        found = (await self.client.list(PERSISTENT_VOLUME_CLAIM, SHOP)).items
-        return sorted((one.name, one.metadata.labels, one.tree["spec"]["accessModes"]) for one in found)
+        persistent_volume_claims = (await self.client.list(PERSISTENT_VOLUME_CLAIM, SHOP)).items
+        return sorted(
+            (item.name, item.metadata.labels, item.tree["spec"]["accessModes"]) for item in persistent_volume_claims
+        )
 
 
 def stateful_set() -> Tree:

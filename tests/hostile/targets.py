@@ -112,7 +112,7 @@ EC2_TAGS = [
     "a",
 ]
 EC2_BITS = st.lists(
-    st.sampled_from([*(f"<{one}>" for one in EC2_TAGS), *(f"</{one}>" for one in EC2_TAGS), "<a/>", "1", "&lt;", "]]>"])
+    st.sampled_from([*(f"<{tag}>" for tag in EC2_TAGS), *(f"</{tag}>" for tag in EC2_TAGS), "<a/>", "1", "&lt;", "]]>"])
     | st.text(max_size=3),
     max_size=60,
 ).map(lambda bits: "".join(bits).encode("utf-8", "surrogatepass")) | st.binary(max_size=60)

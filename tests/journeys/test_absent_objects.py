@@ -14,7 +14,7 @@ pytestmark = pytest.mark.embedded
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 CLUSTER, DATACENTER = (
-    yaml.safe_dump(next(one for one in yaml.safe_load_all(EXAMPLE) if (one["kind"] == "Cluster") is wanted))
+    yaml.safe_dump(next(item for item in yaml.safe_load_all(EXAMPLE) if (item["kind"] == "Cluster") is wanted))
     for wanted in (True, False)
 )
 LINE = next(at for at, line in enumerate(CLUSTER.splitlines(), 1) if "datacenterRef" in line)

@@ -33,9 +33,9 @@ pytestmark = pytest.mark.embedded
 
 
 def condition(env: ManagedEnvironment, type_: str = "Ready") -> Tree:
-    found = env.clusters.get(GARDEN)
-    assert found is not None
-    return next(one for one in found.tree["status"]["conditions"] if one["type"] == type_)
+    garden = env.clusters.get(GARDEN)
+    assert garden is not None
+    return next(item for item in garden.tree["status"]["conditions"] if item["type"] == type_)
 
 
 def test_cluster_of_eks_anywhere_waits_to_be_adopted() -> None:

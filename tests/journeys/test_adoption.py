@@ -48,7 +48,7 @@ def controllers(env: Environment) -> dict[str, str]:
 
 def of_kind(env: Environment, kind: str) -> Machine:
     found = machines(env, "garden")
-    return next(one for one in found if any(owner.kind == kind for owner in one.metadata.owner_references))
+    return next(item for item in found if any(owner.kind == kind for owner in item.metadata.owner_references))
 
 
 async def patch(env: Environment, name: str, **metadata: object) -> None:

@@ -48,11 +48,11 @@ async def oidc(env: ManagedEnvironment, **spec: object) -> None:
 
 
 async def flags(env: ManagedEnvironment) -> dict[str, str]:
-    found = await env.client.get(KubeadmControlPlane.resource, "garden", "eksa-system")
-    configuration = found.decode(KubeadmControlPlane).spec.kubeadm_config_spec.cluster_configuration
+    kubeadm_control_plane = await env.client.get(KubeadmControlPlane.resource, "garden", "eksa-system")
+    configuration = kubeadm_control_plane.decode(KubeadmControlPlane).spec.kubeadm_config_spec.cluster_configuration
     assert configuration is not None
     assert configuration.api_server is not None
-    return {one.name: one.value for one in configuration.api_server.extra_args}
+    return {arg.name: arg.value for arg in configuration.api_server.extra_args}
 
 
 async def password(env: ManagedEnvironment, text: str, *, marked: bool = True) -> None:
@@ -65,8 +65,8 @@ async def password(env: ManagedEnvironment, text: str, *, marked: bool = True) -
 
 
 async def carried(env: ManagedEnvironment) -> str:
-    found = await env.client.get(SECRET, "garden-node-files", "eksa-system")
-    return found.decode(Secret).data["public.ecr.aws.toml"].decode()
+    secret = await env.client.get(SECRET, "garden-node-files", "eksa-system")
+    return secret.decode(Secret).data["public.ecr.aws.toml"].decode()
 
 
 def basic(text: str) -> str:
@@ -77,7 +77,7 @@ def basic(text: str) -> str:
 def test_users_of_a_described_oidc_provider_are_known() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(identityProviderRefs=[{"kind": "OIDCConfig", "name": "company"}])
-        waiting = await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
+        waiting = await env.until(lambda item: item.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
         assert "waiting for OIDCConfig company in namespace default" in (waiting.status.failure_message or "")
         with pytest.raises(Invalid, match="requires an https URL of the provider"):
             await oidc(env, issuerUrl="http://login.example.com")
@@ -88,9 +88,9 @@ def test_users_of_a_described_oidc_provider_are_known() -> None:
             await oidc(env, clientId="other")
         before = await machines(env.client)
         await env.client.delete(OIDCConfig.resource, "company", "default")
-        await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
+        await env.until(lambda item: item.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
         await oidc(env, clientId="other")
-        held = await env.until(lambda one: one.status.failure_reason == Reason.CLUSTER_INVALID)
+        held = await env.until(lambda item: item.status.failure_reason == Reason.CLUSTER_INVALID)
         assert "deleted and recreated with other content (oidc-client-id)" in (held.status.failure_message or "")
         await asyncio.sleep(CALM)
         assert await machines(env.client) == before
@@ -111,7 +111,7 @@ def test_users_of_a_described_oidc_provider_are_known() -> None:
 def test_new_mirror_password_reaches_new_machines_only() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(registryMirrorConfiguration=MIRROR)
-        await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
+        await env.until(lambda item: item.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
         await password(env, "first-password")
         await env.until_ready()
         assert basic("first-password") in await carried(env)
@@ -125,7 +125,7 @@ def test_new_mirror_password_reaches_new_machines_only() -> None:
         assert await machines(env.client) == before
         await gone(env)
         left = await env.client.list(SECRET, "eksa-system")
-        assert "garden-node-files" not in {one.name for one in left.items}
+        assert "garden-node-files" not in {item.name for item in left.items}
 
     journey(tell)
 
@@ -134,7 +134,7 @@ def test_new_mirror_password_reaches_new_machines_only() -> None:
 def test_mirror_credentials_go_where_permitted() -> None:
     async def refused(env: ManagedEnvironment, server: str) -> None:
         sentence = f"annotation {credentials.SERVERS} with {server}"
-        await env.until(lambda one: sentence in (one.status.failure_message or ""))
+        await env.until(lambda item: sentence in (item.status.failure_message or ""))
 
     async def tell(env: ManagedEnvironment) -> None:
         await password(env, "some-password", marked=False)
@@ -168,11 +168,11 @@ def test_an_autoscalers_choice_is_no_drift() -> None:
         assert (await deployment(env)).spec.replicas == 4
         ready = await env.until_ready()
         synced = [condition for condition in ready.status.conditions if condition.type == names.SYNCED]
-        assert [one.status for one in synced] == ["True"]
+        assert [item.status for item in synced] == ["True"]
         await env.change(
             workerNodeGroupConfigurations=[{"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}}]
         )
-        await env.until(lambda one: any(c.reason == "AutoscalerConstraintNotMet" for c in one.status.conditions))
+        await env.until(lambda item: any(c.reason == "AutoscalerConstraintNotMet" for c in item.status.conditions))
         await chosen(env, 3)
         await env.until_ready()
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
@@ -181,8 +181,8 @@ def test_an_autoscalers_choice_is_no_drift() -> None:
         await gone(env)
 
     async def deployment(env: ManagedEnvironment) -> MachineDeployment:
-        found = await env.client.get(MachineDeployment.resource, "garden-md-0", "eksa-system")
-        return found.decode(MachineDeployment)
+        machine_deployment = await env.client.get(MachineDeployment.resource, "garden-md-0", "eksa-system")
+        return machine_deployment.decode(MachineDeployment)
 
     async def chosen(env: ManagedEnvironment, number: int) -> None:
         patch = {"spec": {"replicas": number}}
@@ -216,8 +216,8 @@ def test_new_proxy_credentials_reach_new_machines_only() -> None:
         return dict.fromkeys(("httpProxy", "httpsProxy"), f"http://{credentials}@{host}:3128")
 
     async def carried(env: ManagedEnvironment) -> str:
-        found = await env.client.get(SECRET, "garden-node-files", "eksa-system")
-        return found.decode(Secret).data["http-proxy.conf"].decode()
+        secret = await env.client.get(SECRET, "garden-node-files", "eksa-system")
+        return secret.decode(Secret).data["http-proxy.conf"].decode()
 
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(proxyConfiguration=proxy("anna:first-password"))
@@ -251,25 +251,25 @@ def test_aws_users_log_in_without_another_machine() -> None:
         await env.client.apply(AWSIamConfig.resource, body)
 
     async def keys(env: ManagedEnvironment) -> dict[str, bytes]:
-        found = await env.client.get(SECRET, "garden-aws-iam-authenticator-ca", "eksa-system")
-        return found.decode(Secret).data
+        secret = await env.client.get(SECRET, "garden-aws-iam-authenticator-ca", "eksa-system")
+        return secret.decode(Secret).data
 
     async def access(env: ManagedEnvironment, name: str = "garden-aws-iam-kubeconfig") -> Tree:
-        found = await env.client.get(SECRET, name, "eksa-system")
-        content: Tree = yaml.safe_load(found.decode(Secret).data["value"])
+        secret = await env.client.get(SECRET, name, "eksa-system")
+        content: Tree = yaml.safe_load(secret.decode(Secret).data["value"])
         return content
 
     async def admin(env: ManagedEnvironment) -> Tree:
         return await access(env, "garden-kubeconfig")
 
     async def cluster_id(env: ManagedEnvironment) -> str:
-        found = await (await env.workload()).get(CONFIG_MAP, "aws-iam-authenticator", "kube-system")
-        return str(json.loads(found.decode(ConfigMap).data["config.yaml"])["clusterID"])
+        config_map = await (await env.workload()).get(CONFIG_MAP, "aws-iam-authenticator", "kube-system")
+        return str(json.loads(config_map.decode(ConfigMap).data["config.yaml"])["clusterID"])
 
     async def mapped(env: ManagedEnvironment) -> str:
         workload = await env.workload()
-        found = await workload.get(CONFIG_MAP, "aws-auth", "kube-system")
-        return found.decode(ConfigMap).data["mapRoles"]
+        config_map = await workload.get(CONFIG_MAP, "aws-auth", "kube-system")
+        return config_map.decode(ConfigMap).data["mapRoles"]
 
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
@@ -314,7 +314,7 @@ def test_lost_keys_of_the_authenticator_are_made_again() -> None:
 
     async def said(env: ManagedEnvironment) -> str:
         found = await env.until(
-            lambda one: any(c.type == names.SYNCED and c.status != "True" for c in one.status.conditions)
+            lambda item: any(c.type == names.SYNCED and c.status != "True" for c in item.status.conditions)
         )
         return next(condition.message for condition in found.status.conditions if condition.type == names.SYNCED)
 

@@ -63,8 +63,8 @@ PLACES: dict[str, tuple[Callable[[ManagedEnvironment], PlannedSteps], str]] = {
 
 async def formats(env: ManagedEnvironment, key: Key) -> set[str]:
     """Of the data that machines boot with."""
-    found = await env.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{capi.CLUSTER_NAME_LABEL}={key.name}")
-    secrets = [item.decode(Secret) for item in found.items]
+    listed = await env.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{capi.CLUSTER_NAME_LABEL}={key.name}")
+    secrets = [item.decode(Secret) for item in listed.items]
     return {secret.data["format"].decode() for secret in secrets if "format" in secret.data}
 
 
@@ -127,12 +127,12 @@ def test_bottlerocket_machines_have_their_own_etcd(place: str) -> None:
         reference = dict(steps.spec["controlPlaneConfiguration"]["machineGroupRef"])
         steps.spec["externalEtcdConfiguration"] = {"count": 3, "machineGroupRef": reference}
         await steps.make()
-        found = (await env.client.get(EtcdadmCluster.resource, f"{steps.key.name}-etcd", SYSTEM_NAMESPACE)).decode(
-            EtcdadmCluster
-        )
-        assert found.status.ready
-        assert found.spec.etcdadm_config_spec.format == "bottlerocket"
-        assert found.spec.etcdadm_config_spec.cloud_init_config is None
+        etcdadm_cluster = (
+            await env.client.get(EtcdadmCluster.resource, f"{steps.key.name}-etcd", SYSTEM_NAMESPACE)
+        ).decode(EtcdadmCluster)
+        assert etcdadm_cluster.status.ready
+        assert etcdadm_cluster.spec.etcdadm_config_spec.format == "bottlerocket"
+        assert etcdadm_cluster.spec.etcdadm_config_spec.cloud_init_config is None
 
     told_as(life)
 
@@ -148,7 +148,7 @@ def test_bottlerocket_waits_for_the_other_build() -> None:
         await asyncio.sleep(1)
         steps = vineyard(env)
         await steps.apply()
-        waits = await env.until(lambda one: "RequiresEKS" in (one.status.failure_reason or ""), steps.key)
+        waits = await env.until(lambda item: "RequiresEKS" in (item.status.failure_reason or ""), steps.key)
         assert "machines with Bottlerocket need EKS Anywhere's build" in (waits.status.failure_message or "")
         preview = await env.preview(steps.key, steps.trees)
         assert preview.stops.startswith("RequiresEKSAnywhereClusterAPI: ")
@@ -194,7 +194,7 @@ def test_mirror_password_is_permitted_before_machines() -> None:
         steps = glacier(env)
         steps.spec["registryMirrorConfiguration"] = {"endpoint": "mirror.example.com", "port": "5000"}
         await steps.apply()
-        await env.until(lambda one: "registry-credentials" in (one.status.failure_message or ""), steps.key)
+        await env.until(lambda item: "registry-credentials" in (item.status.failure_message or ""), steps.key)
         assert (await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items == []
         await env.client.delete(SECRET, "registry-credentials", SYSTEM_NAMESPACE)
         await env.until_ready(steps.key)

@@ -325,7 +325,7 @@ def test_workload_cluster_reports_broken_objects(garden: LocalEnvironment, spoil
     spoil(file)
     broken = file.read_bytes() if file.exists() else None
     garden.up(*FLAGS)
-    said = until(garden, lambda one: one.status == "False")
+    said = until(garden, lambda item: item.status == "False")
     assert said.reason == "ControlPlaneBroken"
     assert failure(garden) == (said.reason, said.message)
     assert f"the API server does not run: {file} is " in said.message
@@ -334,7 +334,7 @@ def test_workload_cluster_reports_broken_objects(garden: LocalEnvironment, spoil
     staged = file.with_name("back")
     staged.write_bytes(whole)
     staged.replace(file)
-    until(garden, lambda one: one.status == "True")
+    until(garden, lambda item: item.status == "True")
     assert failure(garden) == ("", "")
     assert garden.espalier("down").code == 0
 
@@ -349,7 +349,7 @@ def test_workload_cluster_of_lost_objects_is_recreated(
         file = Home(env.home).clusters / "eksa-system-garden" / "objects.db"
         file.unlink()
         env.up(*FLAGS)
-        until(env, lambda one: one.status == "False")
+        until(env, lambda item: item.status == "False")
         result = env.espalier("delete", "cluster", "garden", "--timeout", "300s")
         assert result.code == 0, result
         assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
@@ -367,8 +367,8 @@ def test_taken_port_of_cluster_is_named_and_waited_for(garden: LocalEnvironment)
         other.bind(("127.0.0.1", port))
         other.listen()
         garden.up(*FLAGS)
-        said = until(garden, lambda one: one.status == "False")
+        said = until(garden, lambda item: item.status == "False")
         assert f"does not run: cannot listen on 127.0.0.1:{port}: the port is in use; it" in said.message
         assert "it starts automatically when the address is free" in said.message
-    until(garden, lambda one: one.status == "True")
+    until(garden, lambda item: item.status == "True")
     assert garden.espalier("down").code == 0

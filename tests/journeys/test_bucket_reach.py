@@ -265,7 +265,7 @@ def test_conditions_of_a_deleted_seed_go_alone() -> None:
             await asyncio.sleep(60)
             kept = (await world.client.get(Seed.resource, "a")).decode(Seed).status.conditions
             ours = {GARDENLET_READY, SHOOTS_REMOVED, SYSTEM_COMPONENTS_HEALTHY, BUCKET_REACHABLE + "b"}
-            assert {one.type for one in kept} == {*ours, "Foreign"}
+            assert {item.type for item in kept} == {*ours, "Foreign"}
 
     virtual.run(main, epoch=EPOCH, seed=1)
 
@@ -292,7 +292,7 @@ def test_missing_secret_at_destination_stops_nothing(name: str, namespace: str, 
             else:
                 await user.client.delete(SECRET, name, namespace)
             planned = Plan.of(await observe(user.client, Key(f"garden-{PROJECT}", "apple"), "b"))
-            (finding,) = [one for one in planned.findings if one.what == f"destination b gets {what}"]
+            (finding,) = [finding for finding in planned.findings if finding.what == f"destination b gets {what}"]
             assert finding.ready is False
             assert f"Secret {namespace}/{name}" in finding.message
             assert problem in finding.message
@@ -318,7 +318,7 @@ def test_move_waits_for_extensions_at_destination() -> None:
     async def planned(user: GardenUser, kind: str) -> tuple[bool | None, str]:
         made = Plan.of(await observe(user.client, Key(f"garden-{PROJECT}", "apple"), "b"))
         what = f"destination b gets an extension for {kind} of type local"
-        (finding,) = [one for one in made.findings if one.what == what]
+        (finding,) = [finding for finding in made.findings if finding.what == what]
         return finding.ready, finding.message
 
     async def report(user: GardenUser, healthy: str) -> None:

@@ -77,15 +77,15 @@ async def upgrades(env: ManagedEnvironment) -> list[Object]:
 
 
 async def configuration(env: ManagedEnvironment) -> Tree:
-    found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
-    data: Tree = found.tree["data"]
+    config_map = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+    data: Tree = config_map.tree["data"]
     return data
 
 
 def test_nodes_are_renewed_one_at_a_time() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        before, planes = await ends(env), [one.name for one in await machines(env, control_plane=True)]
-        nodes = {one.name: one.metadata.uid for one in (await reach(env).client.list(NODE)).items}
+        before, planes = await ends(env), [machine.name for machine in await machines(env, control_plane=True)]
+        nodes = {node.name: node.metadata.uid for node in (await reach(env).client.list(NODE)).items}
         configured = await configuration(env)
         assert set(before) == set(planes)
         await asyncio.sleep(LATER.total_seconds())
@@ -97,7 +97,7 @@ def test_nodes_are_renewed_one_at_a_time() -> None:
         assert upgraders.commands[planes[0], RENEWER] == ["upgrader", "certificates"]
         after = await ends(env)
         assert all(after[name] - before[name] >= LATER for name in planes)
-        assert {one.name: one.metadata.uid for one in (await reach(env).client.list(NODE)).items} == nodes
+        assert {node.name: node.metadata.uid for node in (await reach(env).client.list(NODE)).items} == nodes
         assert await configuration(env) == configured
         assert await upgrades(env) == []
         for machine in await machines(env, control_plane=True):
@@ -111,10 +111,10 @@ def test_nodes_are_renewed_one_at_a_time() -> None:
 def test_ended_command_leaves_the_rest_to_the_manager() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await end_midway(env, upgraders)
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
         for upgrade in await upgrades(env):
-            await until(cache, upgrade.key, lambda one: one is not None and one.decode(NodeUpgrade).is_completed)
+            await until(cache, upgrade.key, lambda item: item is not None and item.decode(NodeUpgrade).is_completed)
         assert sorted(upgraders.ran) == sorted((node, RENEWER) for node in planes)
         await renew(env)
         assert len(upgraders.ran) == 6, "those that are done are no answer to a new command"
@@ -147,7 +147,7 @@ def test_former_renewal_that_stays_ends_the_command() -> None:
 
 def test_failed_node_stops_the_renewal_until_retried() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(env, control_plane=True)]
+        planes = [machine.name for machine in await machines(env, control_plane=True)]
         for node in planes:
             upgraders.failing[node, RENEWER] = "the authority's key is not there"
         with pytest.raises(Failure, match="the authority's key is not there") as failed:
@@ -171,7 +171,7 @@ def test_deleted_renewals_leave_nodes_as_they_are() -> None:
         for upgrade in await upgrades(env):
             await env.client.delete(NodeUpgrade.resource, upgrade.name, SYSTEM_NAMESPACE)
             await until(
-                env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE), upgrade.key, lambda one: one is None
+                env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE), upgrade.key, lambda item: item is None
             )
         assert await configuration(env) == configured
         assert UNFINISHED not in (await machines(env, control_plane=True))[0].metadata.annotations
@@ -214,7 +214,7 @@ def test_other_version_or_worker_is_refused() -> None:
         upgrade = await create(plane, "ControlPlane", "v1.36.3-eks-1-36-1")
         cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
         await until(
-            cache, upgrade.key, lambda one: one is not None and "certificates are renewed without" in str(one.tree)
+            cache, upgrade.key, lambda item: item is not None and "certificates are renewed without" in str(item.tree)
         )
         assert upgraders.ran == []
 

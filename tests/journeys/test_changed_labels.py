@@ -48,8 +48,8 @@ async def messages(env: ManagedEnvironment) -> list[str]:
     """The messages of the Cluster and of the upgrades."""
     found = []
     for resource in (Cluster, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade):
-        for one in (await env.client.list(resource.resource)).items:
-            conditions = (one.tree.get("status") or {}).get("conditions") or []
+        for item in (await env.client.list(resource.resource)).items:
+            conditions = (item.tree.get("status") or {}).get("conditions") or []
             found += [each.get("message", "") for each in conditions if each["type"] == "Ready"]
     return found
 
@@ -62,9 +62,9 @@ def test_upgrade_goes_on_once_the_label_is_set_back(what: str) -> None:
         edited: list[str] = []
 
         async def happening(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
-            found = [item.name for item in (await env.client.list(resource, SYSTEM_NAMESPACE)).items]
+            names = [item.name for item in (await env.client.list(resource, SYSTEM_NAMESPACE)).items]
             is_worker = "-md-0" in prefix
-            mine = [one for one in found if one.startswith(prefix) and ("-md-0" in one) == is_worker]
+            mine = [item for item in names if item.startswith(prefix) and ("-md-0" in item) == is_worker]
             if not edited and mine and ("-md-0" in node) == is_worker:
                 edited.append(mine[0])
                 await label(env, resource, mine[0], "other")

@@ -50,8 +50,8 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert await env.machine_names("harbor") == before
     assert await names(env.client, CloudStackMachineTemplate) == templates
     workload = await env.workload(HARBOR)
-    found = [item.raw for item in (await workload.list(SECRET)).items]
-    assert not [raw for raw in found if b"canary" in raw or MAKER.encode() in raw]
+    raws = [item.raw for item in (await workload.list(SECRET)).items]
+    assert not [raw for raw in raws if b"canary" in raw or MAKER.encode() in raw]
 
 
 async def names(client: Client, kind: type[Any]) -> list[str]:

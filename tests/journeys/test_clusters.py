@@ -171,7 +171,7 @@ def test_taints_of_nodes_follow_their_group() -> None:
             assert len(nodes) == 3
             for node in nodes:
                 is_special = node["metadata"]["name"].startswith("garden-special-")
-                dedicated = [one for one in node["spec"].get("taints", []) if one["key"] == "dedicated"]
+                dedicated = [taint for taint in node["spec"].get("taints", []) if taint["key"] == "dedicated"]
                 assert dedicated == ([taint(value)] if is_special else [])
 
     journey(story)
@@ -311,10 +311,10 @@ def test_changes_of_cluster_api_status_show_at_once() -> None:
         await env.client.patch(
             capi_cluster.Cluster.resource, "garden", SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE
         )
-        found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
-        reported = found.tree["status"]["conditions"]
+        kubeadm_control_plane = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        reported = kubeadm_control_plane.tree["status"]["conditions"]
         lost = {"type": "Available", "status": "False", "reason": "NotAvailable", "message": "etcd has no leader"}
-        worse = [one | lost if one["type"] == "Available" else one for one in reported]
+        worse = [item | lost if item["type"] == "Available" else item for item in reported]
         for told, is_ready in ((worse, False), (reported, True)):
             await env.client.patch(
                 KubeadmControlPlane.resource,

@@ -70,10 +70,10 @@ def test_objects_being_deleted_stay_unready() -> None:
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
         for type_ in ("ControlPlaneReady", "WorkersReady", "Ready"):
-            told = [one[type_] for one in seen]
+            told = [item[type_] for item in seen]
             assert told[-1] == "False"
             assert "True" not in told[told.index("False") :], type_
-            assert told.index("False") <= [one["Ready"] for one in seen].index("False") + 1
+            assert told.index("False") <= [item["Ready"] for item in seen].index("False") + 1
 
     journey(story)
 

@@ -60,7 +60,7 @@ async def command(
     transport = Slow(InProcessTransport(env.server), seconds, last, fails=fails)
     prepared = [
         (CATALOG.resource_of(tree["apiVersion"], tree["kind"]), copy.deepcopy(tree))
-        for tree in sorted(trees, key=lambda one: one["kind"] == "Cluster")
+        for tree in sorted(trees, key=lambda tree: tree["kind"] == "Cluster")
     ]
     client = Client(transport, user_agent="espalier", field_manager="espalier")
     writing = asyncio.create_task(documents.apply_all(client, prepared, dry_run=False))
@@ -76,15 +76,16 @@ async def command(
 
 async def messages(env: ManagedEnvironment) -> dict[str, tuple[str, str, str]]:
     """Status, reason and message of the conditions."""
-    found = (await env.client.get(Cluster.resource, VINEYARD.name, VINEYARD.namespace)).decode(Cluster)
+    cluster = (await env.client.get(Cluster.resource, VINEYARD.name, VINEYARD.namespace)).decode(Cluster)
     return {
-        condition.type: (condition.status, condition.reason, condition.message) for condition in found.status.conditions
+        condition.type: (condition.status, condition.reason, condition.message)
+        for condition in cluster.status.conditions
     }
 
 
 async def paused_by(env: ManagedEnvironment) -> str:
-    found = await env.client.get(Cluster.resource, VINEYARD.name, VINEYARD.namespace)
-    return found.metadata.annotations.get(PAUSED_ANNOTATION, "")
+    cluster = await env.client.get(Cluster.resource, VINEYARD.name, VINEYARD.namespace)
+    return cluster.metadata.annotations.get(PAUSED_ANNOTATION, "")
 
 
 def edit(trees: Sequence[Tree], number: int) -> None:
@@ -236,7 +237,7 @@ def test_every_way_out_ends_a_pause_without_writes(error: type[BaseException], w
         with client.warning(told.append), pytest.raises(error):
             await leave()
         assert (await paused_by(env) == "") is (writes == 0)
-        assert ["1 of the objects were written" in one for one in told] == [True] * writes
+        assert ["1 of the objects were written" in item for item in told] == [True] * writes
 
     tell(story)
 
@@ -315,7 +316,7 @@ def test_plan_is_carried_out_by_a_slow_command(seed: int) -> None:
             await asyncio.sleep(CALM)
             await env.until_ready(VINEYARD)
             assert made.coming == {group.name: group.coming for group in preview.groups if group.coming}
-            assert made.going == {one.name: len(one.going) for one in preview.groups if one.going}
+            assert made.going == {group.name: len(group.going) for group in preview.groups if group.going}
             assert await paused_by(env) == ""
         assert await warnings(env) == before
 

@@ -18,7 +18,7 @@ from tests.support.environments.upgraders import Upgraders
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = [one.name for one in components.of_manager(PROVIDERS) if one.rights.kinds]
+NAMES = [item.name for item in components.of_manager(PROVIDERS) if item.rights.kinds]
 
 
 @pytest.mark.soak

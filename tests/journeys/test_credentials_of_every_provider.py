@@ -146,7 +146,10 @@ def everything_with_credentials(env: ManagedEnvironment, stores: MemoryStores) -
     return dict(found)
 
 
-NEEDED_AT_ALL: dict[str, set[str]] = {**OF_ALL, **{place: has for one in NEEDED.values() for place, has in one.items()}}
+NEEDED_AT_ALL: dict[str, set[str]] = {
+    **OF_ALL,
+    **{place: has for item in NEEDED.values() for place, has in item.items()},
+}
 
 
 @contextmanager
@@ -177,7 +180,7 @@ async def ask(env: ManagedEnvironment, kind: str, monkeypatch: pytest.MonkeyPatc
     plan_text.write(planned)
     print(json.dumps(plan_text.facts(planned)), previews)
     await user.apply(Cluster.resource, changed[0], field_manager="kubectl", dry_run=True)
-    assert any("plan: " in one for one in told), told
+    assert any("plan: " in item for item in told), told
     with pytest.raises(ApiError) as refused:
         await user.apply(Cluster.resource, wrong(changed)[0], field_manager="kubectl", dry_run=True)
     print(told, refused.value, repr(refused.value))
@@ -251,5 +254,5 @@ def test_credentials_are_in_those_objects_only(monkeypatch: pytest.MonkeyPatch) 
         run(main, epoch=EPOCH, seed=1)
     assert len(paper.getvalue()) > 100_000
     assert canaries(paper.getvalue()) == set(), [
-        paper.getvalue()[max(0, one.start() - 200) : one.end()] for one in CANARY.finditer(paper.getvalue())
+        paper.getvalue()[max(0, match.start() - 200) : match.end()] for match in CANARY.finditer(paper.getvalue())
     ]

@@ -46,9 +46,9 @@ def started(env: LocalEnvironment, *flags: str, **variables: str) -> Iterator[tu
     )
     assert process.stdout is not None
     try:
-        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S{40,}", process.stdout.readline())
-        assert found is not None
-        yield process, found[0]
+        match = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S{40,}", process.stdout.readline())
+        assert match is not None
+        yield process, match[0]
     finally:
         process.kill()
         process.communicate()

@@ -44,7 +44,7 @@ def journey(story: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
 
 
 async def condition(env: ManagedEnvironment, type_: str) -> Condition:
-    return next(one for one in (await the_cluster(env)).status.conditions if one.type == type_)
+    return next(item for item in (await the_cluster(env)).status.conditions if item.type == type_)
 
 
 async def annotate(env: ManagedEnvironment, marks: dict[str, str | None]) -> None:
@@ -93,7 +93,7 @@ def test_recreated_infrastructure_has_same_endpoint(how: str) -> None:
         assert cluster.status.ready, cluster.status.conditions
         made = (await env.client.get(DockerCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)).tree
         assert made["spec"]["controlPlaneEndpoint"] == before == await endpoint(env)
-        again = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
+        again = {node.name: node.metadata.uid for node in (await (await env.workload()).list(NODE)).items}
         if how == "drift is corrected":
             assert again == nodes
         assert nodes.items() & again.items(), "the control plane's node at least"
@@ -111,7 +111,7 @@ def test_infrastructure_made_by_hand_loses_no_data() -> None:
         metadata = {"name": GARDEN.name, "namespace": SYSTEM_NAMESPACE, "labels": names.labels(GARDEN)}
         await env.client.create(DockerCluster.resource, {"metadata": metadata, "spec": {}})
         await asyncio.sleep(CALM)
-        assert {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items} == nodes
+        assert {node.name: node.metadata.uid for node in (await (await env.workload()).list(NODE)).items} == nodes
 
     journey(story)
 

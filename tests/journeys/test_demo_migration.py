@@ -68,8 +68,8 @@ def test_shoot_survives_a_lost_seed_and_moves_back() -> None:
         assert [(move.nodes_kept, move.pods_kept, move.secrets_kept) for move in moves] == [
             (NODES, NODES, len(PERSISTED))
         ] * 3
-        assert [(one.creates, one.deletes) for one in moves] == [(0, 0)] * 3
-        assert [one.left for one in moves] == [(), None, ()]
+        assert [(move.creates, move.deletes) for move in moves] == [(0, 0)] * 3
+        assert [move.left for move in moves] == [(), None, ()]
         assert calls_of_returned_seed == 0
         assert (good.lost, back.lost) == (0, 0)
         assert good.gap <= 10, "of which nothing is a wait for API servers that have ended"
@@ -114,7 +114,7 @@ async def is_settled(garden: Garden, *, asleep: bool) -> bool:
 async def machines(garden: Garden, seed: str) -> dict[str, str]:
     """The virtual machines that the machine controller manager of a seed has, by the names of their Machines."""
     found = (await garden.seeds[seed].client.list(Machine.resource, TECHNICAL_ID)).items
-    return {one.name: one.decode(Machine).spec.provider_id for one in found}
+    return {item.name: item.decode(Machine).spec.provider_id for item in found}
 
 
 @pytest.mark.demand(G5="evacuated and back")

@@ -61,8 +61,8 @@ async def forbid(workload: Client) -> None:
 
 
 async def deleted_machines(env: ManagedEnvironment) -> list[Machine]:
-    found = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
-    return [one.decode(Machine) for one in found if one.metadata.deletion_timestamp is not None]
+    machines = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+    return [item.decode(Machine) for item in machines if item.metadata.deletion_timestamp is not None]
 
 
 def of(conditions: Sequence[Condition], type_: str) -> tuple[str, str, str]:
@@ -100,10 +100,14 @@ def test_upgrade_names_the_budget_that_it_waits_for() -> None:
 def test_a_drain_that_lasts_too_long_is_given_up() -> None:
     async def story(env: ManagedEnvironment, workload: Client) -> None:
         await forbid(workload)
-        for one in (await env.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)).items:
+        for machine_deployment in (await env.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)).items:
             limit: Tree = {"spec": {"template": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": 600}}}}}
             await env.client.patch(
-                MachineDeployment.resource, one.name, one.namespace, patch=limit, type=PatchType.MERGE
+                MachineDeployment.resource,
+                machine_deployment.name,
+                machine_deployment.namespace,
+                patch=limit,
+                type=PatchType.MERGE,
             )
         await asyncio.sleep(60)
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
@@ -145,11 +149,11 @@ def test_pods_move_ahead_and_keep_their_budget() -> None:
 def test_pods_that_a_drain_leaves_hold_nothing() -> None:
     async def story(env: ManagedEnvironment, workload: Client) -> None:
         await forbid(workload)
-        for one in (await workload.list(POD, "default")).items:
+        for pod in (await workload.list(POD, "default")).items:
             skip: Tree = {"metadata": {"labels": {"cluster.x-k8s.io/drain": "Skip"}}}
-            await workload.patch(POD, one.name, one.namespace, patch=skip, type=PatchType.MERGE)
+            await workload.patch(POD, pod.name, pod.namespace, patch=skip, type=PatchType.MERGE)
             with pytest.raises(TooManyRequests):
-                await workload.evict(one)
+                await workload.evict(pod)
         await asyncio.sleep(5)
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
         await env.until_ready()

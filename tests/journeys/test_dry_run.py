@@ -90,7 +90,7 @@ async def test_dry_run_warns_of_the_effects_of_a_change(
         ]
 
         there = await machines(management)
-        going = {one["name"] for group in upgraded["machines"] for one in group["going"]}
+        going = {item["name"] for group in upgraded["machines"] for item in group["going"]}
         assert going == there
         await kubectl("apply", "-f", "-", stdin=UPGRADED)
         await story.ready(management)

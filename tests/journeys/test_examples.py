@@ -46,7 +46,7 @@ def test_example_becomes_a_cluster_and_is_deleted(env: LocalEnvironment, name: s
     found = env.espalier("describe", "cluster", of)
     assert (found.code, "Blocked" in found.out) == (0, False), found.out
     assert "Restored" not in found.out
-    assert all(f"{one['kind']} {one['metadata']['name']} " in found.out for one in linked)
+    assert all(f"{item['kind']} {item['metadata']['name']} " in found.out for item in linked)
     access = yaml_trees.trees(env.espalier("kubeconfig", of).out, of)[0]["clusters"][0]["cluster"]
     answers(access["server"], base64.b64decode(access["certificate-authority-data"]).decode())
     assert env.espalier("delete", "cluster", of).code == 0
@@ -63,7 +63,7 @@ def test_all_examples_are_clusters_of_one_environment(env: LocalEnvironment) -> 
     found = json.loads(env.espalier("get", "clusters", "-o", "json").out)["items"]
     names = {yaml_trees.trees((EXAMPLES / f"{name}.yaml").read_text(), name)[0]["metadata"]["name"] for name in NAMES}
     assert len(names) == len(NAMES)
-    assert names <= {one["metadata"]["name"] for one in found}
+    assert names <= {item["metadata"]["name"] for item in found}
 
 
 async def put_hardware(env: LocalEnvironment) -> None:

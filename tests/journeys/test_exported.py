@@ -34,12 +34,12 @@ def test_exported_cluster_can_be_created_again(when: str) -> None:
         async with managed_environment(simulation.clock) as env:
             await env.apply(kubernetesVersion="1.35")
             if when == "creating":
-                await env.until(lambda one: one.status.phase == "Creating")
+                await env.until(lambda item: item.status.phase == "Creating")
             else:
                 await env.until_ready()
             if when == "upgrading":
                 await env.change(kubernetesVersion="1.36")
-                await env.until(lambda one: one.status.phase == "Upgrading")
+                await env.until(lambda item: item.status.phase == "Upgrading")
             trees = await exported(env)
             await delete(env)
             for resource, tree in zip(KINDS, trees, strict=True):
@@ -62,7 +62,7 @@ def test_cluster_of_another_manager_is_made_once() -> None:
         async with managed_environment(simulation.clock, seed=2) as env:
             for resource, tree in zip(KINDS, trees, strict=True):
                 await env.client.create(resource, tree)
-            cluster = await env.until(lambda one: bool(one.status.failure_reason))
+            cluster = await env.until(lambda item: bool(item.status.failure_reason))
             assert (cluster.status.failure_reason, cluster.status.phase) == ("ClusterAPIObjectsMissing", "Failed")
             assert metadata_keys.GATE_ANNOTATION in (cluster.status.failure_message or "")
             away = {"metadata": {"annotations": {metadata_keys.GATE_ANNOTATION: None}}}

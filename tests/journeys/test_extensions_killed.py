@@ -79,9 +79,9 @@ async def life(world: World) -> None:
 async def until_machines(world: World, number: int) -> list[str]:
     """The ids of the machines in the cloud, once there are so many."""
     while True:
-        found = [one.id for one in world.cloud.inventory.all("VirtualMachine")]
-        if len(found) == number:
-            return found
+        ids = [item.id for item in world.cloud.inventory.all("VirtualMachine")]
+        if len(ids) == number:
+            return ids
         await asyncio.sleep(5)
 
 

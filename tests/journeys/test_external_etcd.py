@@ -37,13 +37,13 @@ THREE = {"count": 3}
 
 
 async def members(env: ManagedEnvironment) -> set[str]:
-    found = await env.client.list(Machine.resource, SYSTEM, labels=external_etcd.MACHINE_LABEL)
-    return {item.name for item in found.items}
+    listed = await env.client.list(Machine.resource, SYSTEM, labels=external_etcd.MACHINE_LABEL)
+    return {item.name for item in listed.items}
 
 
 async def control_plane_machines(env: ManagedEnvironment) -> set[str]:
-    found = await env.client.list(Machine.resource, SYSTEM, labels=CONTROL_PLANE_LABEL)
-    return {item.name for item in found.items}
+    listed = await env.client.list(Machine.resource, SYSTEM, labels=CONTROL_PLANE_LABEL)
+    return {item.name for item in listed.items}
 
 
 async def etcd(env: ManagedEnvironment) -> EtcdadmCluster:
@@ -62,7 +62,7 @@ def reason(cluster: Cluster, type_: str) -> str:
 def test_etcd_precedes_the_control_plane() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE)
-        waiting = await env.until(lambda one: "waiting for external etcd" in str(one.status.conditions))
+        waiting = await env.until(lambda item: "waiting for external etcd" in str(item.status.conditions))
         assert reason(waiting, names.CONTROL_PLANE_INITIALIZED) == "ControlPlaneInitializationInProgress"
         assert await control_plane_machines(env) == set()
         await env.until_ready()
@@ -87,7 +87,7 @@ def test_new_etcd_precedes_a_new_control_plane() -> None:
         await env.until_ready()
         before, machines = await members(env), await control_plane_machines(env)
         await env.change(kubernetesVersion="1.35")
-        during = await env.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
+        during = await env.until(lambda item: reason(item, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
         assert during.status.phase == "Upgrading"
         assert (await control_plane(env)).metadata.annotations[PAUSED_ANNOTATION] == external_etcd.PAUSED_FOR_ETCD
         assert external_etcd.UPGRADING in (await etcd(env)).metadata.annotations
@@ -150,7 +150,7 @@ def test_plan_tells_that_etcd_replaces_control_planes() -> None:
         manifest[0]["spec"]["externalEtcdConfiguration"] = {"count": 5}
         preview = await env.preview(GARDEN, manifest)
         control_plane_group = next(group for group in preview.groups if group.name == "")
-        assert {one.name for one in control_plane_group.replaced} == machines
+        assert {item.name for item in control_plane_group.replaced} == machines
         assert "endpoints" in str(control_plane_group.replaced)
         await env.change(externalEtcdConfiguration={"count": 5})
         await env.until_ready()
@@ -179,7 +179,7 @@ async def pause(env: ManagedEnvironment, value: str | None) -> None:
 
 
 async def until_etcd_changes(env: ManagedEnvironment) -> None:
-    await env.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
+    await env.until(lambda item: reason(item, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
     assert (await control_plane(env)).metadata.annotations[PAUSED_ANNOTATION] == external_etcd.PAUSED_FOR_ETCD
 
 
@@ -192,7 +192,7 @@ def test_users_pause_stays_while_etcd_changes() -> None:
         await env.change(kubernetesVersion="1.35")
         await until_etcd_changes(env)
         await pause(env, "true")
-        held = await env.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ClusterAPIPaused")
+        held = await env.until(lambda item: reason(item, names.CONTROL_PLANE_READY) == "ClusterAPIPaused")
         assert "remove annotation cluster.x-k8s.io/paused" in str(held.status.conditions)
         await asyncio.sleep(CALM)
         assert (await control_plane(env)).metadata.annotations[PAUSED_ANNOTATION] == "true"
@@ -249,7 +249,7 @@ def test_plan_counts_the_machines_of_etcd_that_go() -> None:
         said: list[str] = []
         asking = Client(InProcessTransport(env.server), user_agent="dry-run", on_warning=said.append)
         await asking.apply(Cluster.resource, manifest, field_manager="kubectl", dry_run=True)
-        return [one for one in said if "external etcd" in one]
+        return [item for item in said if "external etcd" in item]
 
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
@@ -268,11 +268,11 @@ def test_plan_counts_the_machines_of_etcd_that_go() -> None:
             )
             group = preview.groups[0]
             assert (group.name, group.present) == (ETCD, len(before))
-            assert [one.partition(sentence)[1] for one in await warnings_of(env, manifest)] == [sentence]
+            assert [item.partition(sentence)[1] for item in await warnings_of(env, manifest)] == [sentence]
             await env.change(**change)
             await env.until_ready()
             after = await members(env)
-            assert {one.name for one in group.going} == before - after
+            assert {item.name for item in group.going} == before - after
             assert group.coming == len(after - before)
         assert preview.duration is not None
         assert preview.duration.seconds >= 5 * preview.duration.machine_seconds, "etcd, control plane, workers"

@@ -221,8 +221,8 @@ def test_opposing_writer_causes_few_writes_a_minute(kind: Kind) -> None:
                 assert max(minutes[MINUTES // 2 :]) <= 15, (path, minutes)
             fighter.fights = False
             if kind == CLUSTERS:
-                found = (await env.client.get(Cluster.resource, "garden-000", NAMESPACE)).decode(Cluster)
-                assert found.status.failure_reason == Reason.CLUSTER_API_OBJECTS_MISSING
+                cluster = (await env.client.get(Cluster.resource, "garden-000", NAMESPACE)).decode(Cluster)
+                assert cluster.status.failure_reason == Reason.CLUSTER_API_OBJECTS_MISSING
                 again = {"metadata": {"annotations": {metadata_keys.GATE_ANNOTATION: None}}}
                 await env.client.patch(Cluster.resource, "garden-000", NAMESPACE, patch=again, type=PatchType.MERGE)
             if kind not in NOT_UNDONE:
@@ -248,6 +248,6 @@ def test_the_upgrade_of_a_large_cluster_is_no_fight(machines: int) -> None:
             await env.until(
                 lambda now: bool(now.status.ready) and now.status.observed_generation >= generation, seconds=7200
             )
-            assert [one.samples for one in env.manager.metrics.limited_writes.collect()] == [[]]
+            assert [item.samples for item in env.manager.metrics.limited_writes.collect()] == [[]]
 
     virtual.run(main, epoch=EPOCH, seed=1)

@@ -104,7 +104,7 @@ async def answers(access: Access) -> list[str]:
                 if found != (200, media, True):
                     wrong.append(f"{path} for {accept}: {found}")
 
-        await asyncio.gather(*(ask(*one) for one in FIRST))
+        await asyncio.gather(*(ask(*item) for item in FIRST))
     return wrong
 
 

@@ -77,8 +77,8 @@ async def settled(
 
 
 async def are_whole(world: World) -> bool:
-    found = [item.decode(Shoot) for item in (await world.client.list(Shoot.resource)).items]
-    return all(is_whole(one, one.spec.seed_name or "") for one in found)
+    shoots = [item.decode(Shoot) for item in (await world.client.list(Shoot.resource)).items]
+    return all(is_whole(item, item.spec.seed_name or "") for item in shoots)
 
 
 def requests(world: World) -> Counter[tuple[str, str, str, str]]:

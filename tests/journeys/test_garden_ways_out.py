@@ -228,8 +228,8 @@ async def replaced_states(user: GardenUser, states: dict[str, Any]) -> dict[str,
     """Write states of extensions into the ShootState by hand, by kind; gives those that it had."""
     tree = (await user.client.get(ShootState.resource, "apple", NAMESPACE)).tree
     before = {extension["kind"]: extension["state"] for extension in tree["extensions"]}
-    for one in tree["extensions"]:
-        one["state"] = states.get(one["kind"], one["state"])
+    for item in tree["extensions"]:
+        item["state"] = states.get(item["kind"], item["state"])
     await user.client.replace(ShootState.resource, tree)
     return before
 
@@ -303,7 +303,7 @@ MOMENTS = (
 
 
 @pytest.mark.often("backups are gone")
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda item: item.name)
 def test_half_deleted_shoot_is_deleted_by_next_seed(moment: Moment) -> None:
     """With real agents and extensions: the next seed neither waits for what the first one has deleted, nor creates
     it."""
@@ -355,7 +355,7 @@ def test_shoot_without_seed_goes_after_backup_entry() -> None:
             told = await user.until(lambda shoot: "no first-start marker" in str(shoot.status), seconds=300)
             assert told.status.last_operation is not None
             assert "delete BackupEntry" in told.status.last_operation.description
-            (entry,) = [one for one in await entries(user) if not names.is_source_backup_entry(one.name)]
+            (entry,) = [entry for entry in await entries(user) if not names.is_source_backup_entry(entry.name)]
             await user.client.delete(BackupEntry.resource, entry.name, NAMESPACE)
             await deleted(user)
             assert await user.left("b") == []
@@ -375,7 +375,7 @@ def test_lost_destination_leaves_source_entry_to_next() -> None:
         await world.move("b")
         async with asyncio.timeout(300):
             found: list[Object] = []
-            while not any(one.metadata.deletion_timestamp for one in found):
+            while not any(item.metadata.deletion_timestamp for item in found):
                 await asyncio.sleep(0.05)
                 found = (await world.client.list(BackupEntry.resource, NAMESPACE)).items
         await world.seeds["b"].power_off()
@@ -427,7 +427,7 @@ async def entries(user: GardenUser) -> list[Object]:
 
 def creations(made: Garden) -> list[str]:
     """The resources created in the cloud."""
-    return [str(one) for one in made.cloud.log.writes() if isinstance(one.call, Create)]
+    return [str(write) for write in made.cloud.log.writes() if isinstance(write.call, Create)]
 
 
 def test_shoot_of_a_lost_project_waits_and_goes_on() -> None:

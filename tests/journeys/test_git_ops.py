@@ -55,7 +55,7 @@ async def generations(env: ManagedEnvironment) -> int:
         await env.client.get(FluxConfig.resource, "fleet", "default"),
         await env.client.get(DockerDatacenterConfig.resource, "garden", "default"),
     ]
-    return sum(one.metadata.generation for one in found)
+    return sum(item.metadata.generation for item in found)
 
 
 @pytest.mark.demand(
@@ -181,9 +181,9 @@ def test_command_sends_no_cluster_with_other_gitops() -> None:
         trees = [example(gitOpsRef=own)[0], git_repositories.flux("garden", "default", branch="next")]
         trees[0]["metadata"]["namespace"] = "default"
         del trees[1]["metadata"]["resourceVersion"]
-        found = read_manifests(yaml.safe_dump_all(trees), source="a.yaml")
+        manifests = read_manifests(yaml.safe_dump_all(trees), source="a.yaml")
         with pytest.raises(ManifestError, match=r"a\.yaml:\d+: .*FluxConfig garden has other content in spec\.branch"):
-            await preflight.judge(PROVIDERS, env.client, found)
+            await preflight.judge(PROVIDERS, env.client, manifests)
 
     journey(tell)
 

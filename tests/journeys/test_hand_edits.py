@@ -225,8 +225,8 @@ class Edit:
 
     async def write(self, client: Client, live: Object, value: Any) -> None:
         # A merge keeps fields of the present value, so that is removed first.
-        for one in dict.fromkeys((None, json.dumps(value))):
-            new = json.loads(one) if one is not None else None
+        for fromkey in dict.fromkeys((None, json.dumps(value))):
+            new = json.loads(fromkey) if fromkey is not None else None
             patch: Tree = (
                 {"metadata": {"annotations": {self.annotation: new}}}
                 if self.annotation
@@ -266,13 +266,13 @@ ALWAYS: list[tuple[str, Moment]] = [
 def test_sweep_has_every_annotation_and_status_field() -> None:
     assert {key for key, _, _ in ANNOTATIONS} == {key for key, _ in pages.metadata_of_shoots()[0]} - UNREAD
     for _, kind, fields in STATUSES:
-        status = next(one for one in msgspec.structs.fields(kind) if one.name == "status").type
+        status = next(field for field in msgspec.structs.fields(kind) if field.name == "status").type
         assert set(fields) == {field.encode_name for field in msgspec.structs.fields(status)}
 
 
 async def applied(world: World, edit: Edit) -> list[tuple[Client, Object, Any]]:
     """Make an edit; return what stood there. Nothing where the API server refuses the value."""
-    clients = [world.seeds[one].client for one in "ab"] if edit.target.is_in_seeds else [world.client]
+    clients = [world.seeds[item].client for item in "ab"] if edit.target.is_in_seeds else [world.client]
     before: list[tuple[Client, Object, Any]] = []
     for client in clients:
         try:
@@ -307,7 +307,7 @@ async def restore_states(world: World, before: Object) -> None:
 
 def inventory(world: World) -> list[str]:
     kinds: tuple[Literal["VirtualMachine", "Network"], ...] = ("VirtualMachine", "Network")
-    return sorted(f"{kind} {one.name} {one.id}" for kind in kinds for one in world.cloud.inventory.all(kind))
+    return sorted(f"{kind} {item.name} {item.id}" for kind in kinds for item in world.cloud.inventory.all(kind))
 
 
 async def end_of(world: World, edit: Edit, moment: Moment) -> str:

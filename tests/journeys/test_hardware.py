@@ -59,7 +59,7 @@ def test_machines_take_released_hardware() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
         held = await hardware.holders(env.client)
-        assert sorted(bool(one) for one in held.values()) == [True, True]
+        assert sorted(bool(item) for item in held.values()) == [True, True]
         assert held["control-plane-1"] in str(await env.machine_names("forge"))
         await env.client.delete(Cluster.resource, "forge", NAMESPACE)
         await env.until_gone(FORGE)

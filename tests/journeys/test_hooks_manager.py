@@ -41,4 +41,4 @@ async def test_manager_registers_hooks_with_its_given_rights(control_plane: Cont
         await management.client.delete(ExtensionConfig.resource, RUNTIME_EXTENSION)
         await until(extensions, key, lambda again: again is not None and again.metadata.uid != found.metadata.uid)
     asked = requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
-    assert [str(one) for one in asked if one.code == FORBIDDEN] == []
+    assert [str(item) for item in asked if item.code == FORBIDDEN] == []

@@ -54,15 +54,15 @@ def changed(status: Any, value: Any) -> Iterator[Any]:
     if isinstance(status, dict):
         for name, part in status.items():
             yield {**status, name: value}
-            yield from ({**status, name: one} for one in changed(part, value))
+            yield from ({**status, name: item} for item in changed(part, value))
     elif isinstance(status, list) and status:
         yield [*status, value]
-        yield from ([one, *status[1:]] for one in changed(status[0], value))
+        yield from ([item, *status[1:]] for item in changed(status[0], value))
 
 
 async def parts(client: Client, name: str) -> list[tuple[Resource, Object]]:
     """The objects of a cluster that have a status."""
-    kinds = {*written(PROVIDERS), Machine.resource, *(one.machine for one in infrastructures(PROVIDERS).all)}
+    kinds = {*written(PROVIDERS), Machine.resource, *(item.machine for item in infrastructures(PROVIDERS).all)}
     found = []
     for resource in sorted(kinds, key=str):
         for one in (await client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else None)).items:
@@ -109,5 +109,5 @@ def test_object_of_a_cluster_makes_no_reconcile_panic(kind: str, field: str, val
 
     with capture_logs([structlog.processors.format_exc_info]) as logged:
         run(main, epoch=made.at, seed=2)
-    assert [one["exception"] for one in logged if "exception" in one] == []
+    assert [item["exception"] for item in logged if "exception" in item] == []
     assert taken > 10

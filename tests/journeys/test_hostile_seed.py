@@ -45,8 +45,8 @@ def test_silent_seed_is_not_shown_alive_by_another() -> None:
                     )
             await world.client.delete(LEASE, "a", names.SEED_LEASES)
             await asyncio.sleep(2 * world.config.monitor_period)
-            found = (await world.client.list(LEASE, names.SEED_LEASES)).items
-            assert [one.name for one in found] == ["a", "b"]
+            leases = (await world.client.list(LEASE, names.SEED_LEASES)).items
+            assert [item.name for item in leases] == ["a", "b"]
 
     virtual.run(main, epoch=EPOCH, seed=1)
 

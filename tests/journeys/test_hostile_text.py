@@ -137,7 +137,9 @@ def ran(patch: pytest.MonkeyPatch, arguments: Sequence[str], *, angry: bool = Fa
 def steering(text: str) -> list[str]:
     """The control sequences left in a text that a terminal would obey, apart from the program's own colours."""
     rest = OWN_COLOURS.sub("", text)
-    return [repr(one) for one in rest if (unicodedata.category(one) == "Cc" and one != "\n") or one in "\u202e\u2066"]
+    return [
+        repr(item) for item in rest if (unicodedata.category(item) == "Cc" and item != "\n") or item in "\u202e\u2066"
+    ]
 
 
 COMMANDS = (
@@ -179,7 +181,9 @@ def test_no_command_passes_on_what_steers_a_terminal(arguments: Sequence[str], m
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "arguments", [one for one in COMMANDS if one[0] in ("get", "describe", "upgrades", "plan")][:12:3], ids=str
+    "arguments",
+    [command for command in COMMANDS if command[0] in ("get", "describe", "upgrades", "plan")][:12:3],
+    ids=str,
 )
 def test_no_refusal_of_a_server_steers_a_terminal(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     code, told = ran(monkeypatch, arguments, angry=True)

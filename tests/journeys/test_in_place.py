@@ -40,7 +40,10 @@ def test_cluster_without_spare_hardware_is_upgraded() -> None:
         )
         await env.change(kubernetesVersion="1.36")
         seen = await until_so(
-            env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(one.get("status"))
+            env,
+            ControlPlaneUpgrade.resource,
+            "garden-cp-upgrade",
+            lambda control_plane_upgrade: bool(control_plane_upgrade.get("status")),
         )
         assert seen["status"]["requireUpgrade"] == 1
         assert (seen["status"]["upgraded"], seen["status"]["ready"]) == (0, False)
@@ -49,7 +52,8 @@ def test_cluster_without_spare_hardware_is_upgraded() -> None:
         assert added == []
         assert await identities(env) == before
         assert [
-            one.metadata.uid for one in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+            machine_set.metadata.uid
+            for machine_set in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
         ] == sets
         assert await env.versions() == [NEW] * 3
         assert await marks(env) == []
@@ -84,7 +88,12 @@ def test_objects_of_cluster_api_tell_what_was_reached() -> None:
             for item in (await env.client.list(DockerMachine.resource, SYSTEM_NAMESPACE)).items
         }
         assert cloned_from == {template, worker_template}
-        kept = {one.name for one in (await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)).items}
+        kept = {
+            docker_machine_template.name
+            for docker_machine_template in (
+                await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
+            ).items
+        }
         assert kept == {template, worker_template}
         [found] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
         assert found.tree["spec"]["template"]["spec"] == group["template"]["spec"]
@@ -96,7 +105,7 @@ def test_objects_of_cluster_api_tell_what_was_reached() -> None:
 def test_control_plane_nodes_precede_workers_singly() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [machine.name for machine in await machines(env, control_plane=True)]
-        workers = {one.name for one in await machines(env, control_plane=False)}
+        workers = {machine.name for machine in await machines(env, control_plane=False)}
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
         order = list(dict.fromkeys(node for node, _ in upgraders.ran))
@@ -119,9 +128,9 @@ def test_waiting_workers_are_not_marked_for_removal() -> None:
         upgraders.hanging.add(((await machines(env, control_plane=True))[0].name, "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")
         cluster = await env.until(
-            lambda one: any("0 of 1 nodes are upgraded" in condition.message for condition in one.status.conditions)
+            lambda item: any("0 of 1 nodes are upgraded" in condition.message for condition in item.status.conditions)
         )
-        told = {one.type: one for one in cluster.status.conditions}["WorkersReady"]
+        told = {condition.type: condition for condition in cluster.status.conditions}["WorkersReady"]
         assert (told.status, told.reason) == ("False", "InPlaceUpgradeInProgress")
         assert told.message == "2 worker machines are upgraded in place after the control plane"
 
@@ -135,7 +144,7 @@ def test_failing_node_stops_sequence_until_repaired() -> None:
         upgraders.failing[planes[1].name, "kubeadm-upgrader"] = "etcd is not well"
         await env.change(kubernetesVersion="1.36")
         cluster = await env.until(
-            lambda cluster: any("etcd is not well" in one.message for one in cluster.status.conditions)
+            lambda cluster: any("etcd is not well" in condition.message for condition in cluster.status.conditions)
         )
         told = {condition.type: condition for condition in cluster.status.conditions}
         assert told["ControlPlaneReady"].status == "False"
@@ -205,6 +214,6 @@ def test_no_drain_where_nothing_can_move() -> None:
         drained = {node for node, container in upgraders.ran if container == "drainer"}
         assert drained == planes, "the only worker has nowhere to send its pods"
         nodes = (await reach(env).client.list(NODE)).items
-        assert not [one for one in nodes if one.tree["spec"].get("unschedulable")]
+        assert not [node for node in nodes if node.tree["spec"].get("unschedulable")]
 
     journey(story, workers=1)

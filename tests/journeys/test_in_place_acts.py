@@ -87,7 +87,7 @@ def acted(
         async with asyncio.timeout(HOURS):
             await once.done.wait()
         await (end or is_upgraded)(env, watcher)
-        assert [what for what in watcher.broken if not any(re.match(one, what) for one in expected)] == []
+        assert [what for what in watcher.broken if not any(re.match(item, what) for item in expected)] == []
 
     tell(ready_cluster(3, 2), story)
 
@@ -95,7 +95,7 @@ def acted(
 async def is_upgraded(env: ManagedEnvironment, watcher: Watcher, version: str = NEW) -> None:
     """It ends by itself, whole, and leaves nothing."""
     asked = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
-    await env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+    await env.until(lambda item: bool(item.status.ready) and item.status.observed_generation >= asked, seconds=HOURS)
     await asyncio.sleep(CALM)
     assert (watcher.left(), watcher.versions()) == ([], {version})
 
@@ -155,8 +155,8 @@ def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker:
 @pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
     async def scale(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
-        found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
-        groups = found.tree["spec"]["workerNodeGroupConfigurations"]
+        cluster = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        groups = cluster.tree["spec"]["workerNodeGroupConfigurations"]
         await env.change(workerNodeGroupConfigurations=[{**groups[0], "count": 3}])
 
     async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
@@ -188,19 +188,21 @@ def test_node_upgrades_for_other_nodes_can_be_written(where: tuple[str, Moment])
     """Both writers want the same; the watcher sees to it that never two nodes are in work."""
 
     async def write(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
-        for one in await machines(env, control_plane=True):
-            if one.name != node:
-                metadata = {"name": f"hand-{one.name}", "namespace": SYSTEM_NAMESPACE}
-                spec = {"machine": {"name": one.name}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
+        for machine in await machines(env, control_plane=True):
+            if machine.name != node:
+                metadata = {"name": f"hand-{machine.name}", "namespace": SYSTEM_NAMESPACE}
+                spec = {"machine": {"name": machine.name}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
                 await env.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
 
     async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
         asked = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
-        await env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
-        for one in (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items:
-            assert one.name.startswith("hand-")
-            assert one.tree["status"]["completed"], one.tree["status"]
-            await env.client.delete(NodeUpgrade.resource, one.name, SYSTEM_NAMESPACE)
+        await env.until(
+            lambda item: bool(item.status.ready) and item.status.observed_generation >= asked, seconds=HOURS
+        )
+        for node_upgrade in (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items:
+            assert node_upgrade.name.startswith("hand-")
+            assert node_upgrade.tree["status"]["completed"], node_upgrade.tree["status"]
+            await env.client.delete(NodeUpgrade.resource, node_upgrade.name, SYSTEM_NAMESPACE)
         await is_upgraded(env, watcher)
 
     beside_workers = ("pods .*-md-.* run", "nodes .*-md-.* are cordoned", "nodes .*-md-.* are out of service")
@@ -225,8 +227,8 @@ def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) ->
             return await is_upgraded(env, watcher)
         advice = f"set {NEW} again"
         found = await env.until(
-            lambda one: (
-                bool(one.status.ready) or any(advice in condition.message for condition in one.status.conditions)
+            lambda item: (
+                bool(item.status.ready) or any(advice in condition.message for condition in item.status.conditions)
             ),
             seconds=HOURS,
         )
@@ -304,9 +306,9 @@ def test_its_machine_set_is_deleted(where: tuple[str, Moment]) -> None:
 def test_labels_of_its_upgrades_are_removed(where: tuple[str, Moment], *, worker: bool) -> None:
     async def strip(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
         for kind in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
-            for one in (await env.client.list(kind, SYSTEM_NAMESPACE)).items:
+            for item in (await env.client.list(kind, SYSTEM_NAMESPACE)).items:
                 patch: Tree = {"metadata": {"labels": None}}
-                await env.client.patch(kind, one.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+                await env.client.patch(kind, item.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
     acted(strip, where, worker=worker)
 
@@ -342,7 +344,7 @@ def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> Non
         advice = "delete the NodeUpgrade to have the node upgraded"
         while True:
             found = await env.until(
-                lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),
+                lambda item: bool(item.status.ready) or any(advice in said.message for said in item.status.conditions),
                 seconds=HOURS,
             )
             if found.status.ready:

@@ -61,8 +61,8 @@ def test_cluster_tells_that_its_new_version_waits() -> None:
         await asyncio.sleep(0.5)
         await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(0.1)
-        found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster)
-        said = {condition.type: condition.message for condition in found.status.conditions}
+        cluster = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster)
+        said = {condition.type: condition.message for condition in cluster.status.conditions}
         assert f"Kubernetes {NEW} follows" in said["ControlPlaneReady"]
         assert f"Kubernetes {NEW} follows" in said["Ready"]
         assert await marks(env) == []

@@ -61,10 +61,10 @@ async def left(env: ManagedEnvironment) -> list[str]:
 async def lose_owners(env: ManagedEnvironment) -> None:
     """Somebody takes the finalizers away and deletes: there is no moment at which they are seen to be deleted."""
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource):
-        for one in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
+        for item in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             bare = {"metadata": {"finalizers": None}}
-            await env.client.patch(resource, one.name, one.namespace, patch=bare, type=PatchType.MERGE)
-            await env.client.delete(resource, one.name, one.namespace)
+            await env.client.patch(resource, item.name, item.namespace, patch=bare, type=PatchType.MERGE)
+            await env.client.delete(resource, item.name, item.namespace)
 
 
 MOMENTS = [
@@ -78,7 +78,7 @@ MOMENTS = [
 @pytest.mark.parametrize(
     ("node", "container", "moment", "owners"),
     sampled([(*moment, owners) for owners in ("in order", "at once") for moment in MOMENTS], 1),
-    ids=lambda one: getattr(one, "value", one),
+    ids=lambda item: getattr(item, "value", item),
 )
 def test_deleted_cluster_is_not_asked_any_more(node: str, container: str, moment: Moment, owners: str) -> None:
     """Control plane and worker node groups go when Cluster API is done with them; or before anybody saw them go."""
@@ -114,7 +114,7 @@ def test_deleted_cluster_is_not_asked_any_more(node: str, container: str, moment
 def test_cluster_is_not_followed_after_its_upgrade() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")
-        await env.until(lambda one: bool(followed()))
+        await env.until(lambda item: bool(followed()))
         await env.until_ready()
         await asyncio.sleep(60)
         assert followed() == []

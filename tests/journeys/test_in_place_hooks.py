@@ -73,11 +73,11 @@ def test_node_upgrade_for_hooks_goes_once_noted() -> None:
         seen = await everything(env, kubernetesVersion="1.36")
         assert await identities(env) == before
         assert await env.versions() == [NEW] * 5
-        assert (len(seen), all(one.status.completed for one in seen.values())) == (5, True)
-        first = [one.spec.machine.name for one in seen.values() if one.spec.first_node_to_be_upgraded]
+        assert (len(seen), all(item.status.completed for item in seen.values())) == (5, True)
+        first = [item.spec.machine.name for item in seen.values() if item.spec.first_node_to_be_upgraded]
         assert first == [(await machines(env, control_plane=True))[0].name]
         assert (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
-        assert [one for one in await marks(env) if not one.endswith("/paused")] == []
+        assert [item for item in await marks(env) if not item.endswith("/paused")] == []
 
     journey(story)
 
@@ -125,8 +125,8 @@ def test_failed_step_is_reported_to_cluster_api() -> None:
         assert "no space left on device" in answer["message"]
         upgraders.failing.clear()
         retry = {"metadata": {"annotations": {"anywhere.eks.amazonaws.com/retry": "now"}}}
-        found = await env.client.get(NodeUpgrade.resource, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)
-        await mark(env, found, NodeUpgrade.resource, retry)
+        node_upgrade = await env.client.get(NodeUpgrade.resource, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)
+        await mark(env, node_upgrade, NodeUpgrade.resource, retry)
         await updating
         assert NEW in await env.versions()
 
@@ -139,7 +139,7 @@ def test_nothing_is_asked_before_the_hooks_are_known() -> None:
         before = await identities(env)
         await env.change(kubernetesVersion="1.36")
         cluster = await env.until(
-            lambda one: any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in one.status.conditions)
+            lambda item: any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in item.status.conditions)
         )
         (said,) = {
             condition.message
@@ -151,10 +151,10 @@ def test_nothing_is_asked_before_the_hooks_are_known() -> None:
         assert await identities(env) == before
         await discover(env)
         await env.until(
-            lambda one: not any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in one.status.conditions)
+            lambda item: not any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in item.status.conditions)
         )
-        found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
-        assert found.tree["spec"]["version"] == NEW
+        kubeadm_control_plane = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        assert kubeadm_control_plane.tree["spec"]["version"] == NEW
 
     journey(story, discovered=False)
 
@@ -165,7 +165,7 @@ def test_control_plane_of_one_is_refused_with_advice() -> None:
         before = await identities(env)
         await env.change(kubernetesVersion="1.36")
         cluster = await env.until(
-            lambda one: any(c.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS for c in one.status.conditions)
+            lambda item: any(c.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS for c in item.status.conditions)
         )
         (said,) = {
             condition.message
@@ -188,8 +188,8 @@ def test_rights_that_hooks_need_are_all_used() -> None:
         more = set(grants(manifests.installed(PROVIDERS, (), FrontEnd.HOOKS))) - set(
             grants(manifests.installed(PROVIDERS))
         )
-        assert {str(one) for one in more - env.ledger.used(more)} == set()
-        assert {one.resource for one in more} == {"extensionconfigs"}
+        assert {str(item) for item in more - env.ledger.used(more)} == set()
+        assert {item.resource for item in more} == {"extensionconfigs"}
 
     journey(story)
 
@@ -236,7 +236,7 @@ def test_killed_manager_is_succeeded_with_hooks(share: int) -> None:
                 assert not watcher.broken
                 assert watcher.identities() == watcher.before
                 assert await env.versions() == [OLD, NEW]
-                assert [one for one in watcher.left() if not one.endswith("/paused")] == []
+                assert [item for item in watcher.left() if not item.endswith("/paused")] == []
                 assert [step for _, step in upgraders.ran if step in done] == []
 
         run(main, epoch=kept.at, seed=1)
@@ -244,5 +244,12 @@ def test_killed_manager_is_succeeded_with_hooks(share: int) -> None:
 
 async def steps_done(env: ManagedEnvironment) -> set[str]:
     """Containers of the steps that NodeUpgrades tell to be done."""
-    found = [item.decode(NodeUpgrade) for item in (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items]
-    return {step.container for one in found for step in STEPS if step.condition in progress.done(one.status.conditions)}
+    node_upgrades = [
+        item.decode(NodeUpgrade) for item in (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items
+    ]
+    return {
+        step.container
+        for item in node_upgrades
+        for step in STEPS
+        if step.condition in progress.done(item.status.conditions)
+    }

@@ -27,7 +27,7 @@ def manifest() -> str:
 async def machines(management: Management) -> dict[str, str]:
     """Uid by name."""
     found = (await management.kubectl.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
-    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
 
 
 async def identities(workload: Kubectl) -> str:

@@ -129,9 +129,9 @@ def test_change_past_admission_is_refused_untouched(change: Tree, back: Tree, co
         before, written = await identities(env), await generations(env)
         async with past_admission(env.client):
             await env.change(kubernetesVersion="1.35", **change)
-        cluster = await env.until(lambda one: field in told(one, condition))
+        cluster = await env.until(lambda item: field in told(item, condition))
         assert "upgradeRolloutStrategy.fallback" in told(cluster, condition)
-        reasons = {one.type: one.reason for one in cluster.status.conditions}
+        reasons = {condition.type: condition.reason for condition in cluster.status.conditions}
         refused = {type_ for type_, reason in reasons.items() if reason == "InPlaceUpgradeRefused"}
         assert refused == {"ControlPlaneReady", "WorkersReady", "Ready"}, "none of them goes on"
         await asyncio.sleep(600)
@@ -160,7 +160,7 @@ def test_refused_change_is_made_when_fallback_is_set() -> None:
         before = await identities(env)
         async with past_admission(env.client):
             await env.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=group(IN_PLACE, **TAINTED))
-        await env.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
+        await env.until(lambda item: "can't be changed in place" in told(item, "WorkersReady"))
         assert upgraders.ran == [], "the control plane is not begun with either"
         await env.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
         await env.until_ready()
@@ -184,7 +184,7 @@ def test_a_change_that_falls_back_is_never_paused() -> None:
         await env.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
         await env.until_ready()
         stop()
-        assert not {one for one in seen if one.endswith(("paused", "in-place-upgrade-needed"))}
+        assert not {item for item in seen if item.endswith(("paused", "in-place-upgrade-needed"))}
         assert upgraders.ran == []
 
     journey(story)
@@ -200,9 +200,11 @@ def test_fallback_replaces_machines_for_such_a_change() -> None:
         )
         await env.until_ready()
         assert await env.versions() == [NEW] * 3
-        replaced = before - {one.name for one in await machines(env)}
+        replaced = before - {machine.name for machine in await machines(env)}
         assert len(replaced) == 1
-        assert {node for node, _ in upgraders.ran} == {one.name for one in await machines(env, control_plane=False)}
+        assert {node for node, _ in upgraders.ran} == {
+            machine.name for machine in await machines(env, control_plane=False)
+        }
         assert await marks(env) == []
 
     journey(story)
@@ -217,7 +219,7 @@ def test_later_replacement_has_the_new_version() -> None:
         await env.client.delete(Machine.resource, worker.name, SYSTEM_NAMESPACE)
 
         def is_replaced(found: list[Machine]) -> bool:
-            running = {one.metadata.name for one in found if one.status.phase == "Running"}
+            running = {item.metadata.name for item in found if item.status.phase == "Running"}
             return len(running) == len(found) == 3 and worker.name not in running
 
         await until_machines(env, is_replaced)
@@ -233,7 +235,9 @@ def test_worker_replaced_meanwhile_is_upgraded() -> None:
         upgraders.hanging.add((first.name, "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")
         name = f"{first.name}-node-upgrader"
-        await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        await until_so(
+            env, NodeUpgrade.resource, name, lambda node_upgrade: ready(node_upgrade)["reason"] == "UpgradingKubeadm"
+        )
         await env.client.delete(Machine.resource, first.name, SYSTEM_NAMESPACE)
         await env.until_ready()
         assert await env.versions() == [NEW] * 3
@@ -251,7 +255,10 @@ def test_cluster_is_deleted_in_middle_of_upgrade() -> None:
         upgraders.failing["garden", "kubeadm-upgrader"] = "no"
         await env.change(kubernetesVersion="1.36")
         await until_so(
-            env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: "failed" in ready(one)["message"]
+            env,
+            ControlPlaneUpgrade.resource,
+            "garden-cp-upgrade",
+            lambda control_plane_upgrade: "failed" in ready(control_plane_upgrade)["message"],
         )
         await env.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
         await env.until_gone()
@@ -268,10 +275,10 @@ def test_somebody_may_pause_between_two_nodes() -> None:
         first, second = await machines(env, control_plane=False)
         await env.change(kubernetesVersion="1.36")
         resource, name = MachineDeploymentUpgrade.resource, "garden-md-0-md-upgrade"
-        await until_so(env, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
+        await until_so(env, resource, name, lambda item: ready(item)["reason"] == "UpgradingNodes")
         pause: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
         await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE)
-        seen = await until_so(env, resource, name, lambda one: ready(one)["reason"] == "Paused")
+        seen = await until_so(env, resource, name, lambda item: ready(item)["reason"] == "Paused")
         assert "paused after 1 of 2 nodes" in ready(seen)["message"]
         assert second.name not in {node for node, _ in upgraders.ran}
         on: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
@@ -290,14 +297,21 @@ def test_pods_that_block_a_drain_are_named() -> None:
         upgraders.hanging.add((worker, "drainer"))
         await env.change(kubernetesVersion="1.36")
         name = f"{worker}-node-upgrader"
-        await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "DrainingNode")
+        await until_so(
+            env, NodeUpgrade.resource, name, lambda node_upgrade: ready(node_upgrade)["reason"] == "DrainingNode"
+        )
 
         await hold_drain(env, worker, "default/web-1: the disruption budget web needs 1 healthy pods\x1b[2J")
 
         told = "waiting for pods: default/web-1: the disruption budget web needs 1 healthy pods\\x1b[2J"
-        await until_so(env, NodeUpgrade.resource, name, lambda one: told in ready(one)["message"])
+        await until_so(env, NodeUpgrade.resource, name, lambda node_upgrade: told in ready(node_upgrade)["message"])
         await hold_drain(env, worker, None)
-        await until_so(env, NodeUpgrade.resource, name, lambda one: "waiting for pods" not in ready(one)["message"])
+        await until_so(
+            env,
+            NodeUpgrade.resource,
+            name,
+            lambda node_upgrade: "waiting for pods" not in ready(node_upgrade)["message"],
+        )
 
     journey(story)
 
@@ -314,11 +328,11 @@ def test_paused_cluster_is_paused_before_its_next_node() -> None:
         upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")
         resource, name = ControlPlaneUpgrade.resource, "garden-cp-upgrade"
-        await until_so(env, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
+        await until_so(env, resource, name, lambda item: ready(item)["reason"] == "UpgradingNodes")
 
         await pause_cluster(env, "")
         upgraders.hanging.clear()
-        seen = await until_so(env, resource, name, lambda one: ready(one)["reason"] == "Paused")
+        seen = await until_so(env, resource, name, lambda item: ready(item)["reason"] == "Paused")
 
         told = f"paused after 1 of 3 nodes; Cluster {GARDEN} is paused, remove annotation {PAUSED_ANNOTATION} from it"
         assert told in ready(seen)["message"]
@@ -357,7 +371,10 @@ def test_external_etcd_excludes_upgrades_by_hand() -> None:
         }
         await env.client.create(ControlPlaneUpgrade.resource, body)
         seen = await until_so(
-            env, ControlPlaneUpgrade.resource, "by-hand", lambda one: ready(one)["reason"] == "ExternalEtcd"
+            env,
+            ControlPlaneUpgrade.resource,
+            "by-hand",
+            lambda control_plane_upgrade: ready(control_plane_upgrade)["reason"] == "ExternalEtcd",
         )
         assert "such control planes can't be upgraded in place" in ready(seen)["message"]
         assert upgraders.ran == []
@@ -391,7 +408,7 @@ def test_unfit_control_plane_upgrade_touches_nothing() -> None:
                 env,
                 ControlPlaneUpgrade.resource,
                 f"by-hand-{owner}",
-                lambda one, reason=reason: ready(one)["reason"] == reason,  # type: ignore[misc]
+                lambda control_plane_upgrade, reason=reason: ready(control_plane_upgrade)["reason"] == reason,  # type: ignore[misc]
             )
         unpaused = {
             "metadata": {"name": "by-hand-unpaused", "namespace": SYSTEM_NAMESPACE},
@@ -407,7 +424,7 @@ def test_unfit_control_plane_upgrade_touches_nothing() -> None:
             env,
             ControlPlaneUpgrade.resource,
             "by-hand-unpaused",
-            lambda one: ready(one)["reason"] == "OwnerNotPaused",
+            lambda control_plane_upgrade: ready(control_plane_upgrade)["reason"] == "OwnerNotPaused",
         )
         assert "neither paused nor annotated" in ready(seen)["message"]
         assert upgraders.ran == []
@@ -434,7 +451,7 @@ def test_unpaused_group_goes_on_when_reverted(seconds: float) -> None:
 def test_group_rolled_out_while_held_says_what_helps() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await unpaused_by_hand(env)
-        cluster = await env.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))
+        cluster = await env.until(lambda item: "is being rolled out" in told(item, "WorkersReady"))
         assert "revert the change" in told(cluster, "WorkersReady")
         assert "upgradeRolloutStrategy.fallback: RollingUpdate" in told(cluster, "WorkersReady")
         await env.change(workerNodeGroupConfigurations=group(FALLS_BACK))
@@ -457,7 +474,7 @@ async def unpaused_by_hand(env: ManagedEnvironment) -> str:
     await env.client.create(KubeadmConfigTemplate.resource, template | {"metadata": metadata})
     held = {"machinedeployment.clusters.x-k8s.io/in-place-upgrade-needed": "true", CAPI_PAUSED: "in-place-upgrade"}
     await bootstrap_of(env, "by-hand", held)
-    await env.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
+    await env.until(lambda item: "can't be changed in place" in told(item, "WorkersReady"))
     await unpause(env, MachineDeployment.resource, "garden-md-0")
     return before
 
@@ -481,7 +498,7 @@ def test_control_plane_without_pause_goes_on_replaced() -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "no space left on device"
         await env.change(kubernetesVersion="1.36")
-        await env.until(lambda one: "no space left" in told(one, "ControlPlaneReady"))
+        await env.until(lambda item: "no space left" in told(item, "ControlPlaneReady"))
         await unpause(env, KubeadmControlPlane.resource, "garden")
         await asyncio.sleep(60)
         rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}

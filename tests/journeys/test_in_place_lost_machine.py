@@ -34,8 +34,8 @@ UPGRADE = (ControlPlaneUpgrade.resource, "garden-cp-upgrade")
 
 
 async def annotated(env: ManagedEnvironment) -> dict[str, str]:
-    found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
-    return dict(found.metadata.annotations)
+    kubeadm_control_plane = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+    return dict(kubeadm_control_plane.metadata.annotations)
 
 
 async def arrives(env: ManagedEnvironment, *, lost: str, survivors: dict[str, str]) -> None:
@@ -59,7 +59,7 @@ def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
         planes = [machine.name for machine in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], step] = "the disk is broken"
         await env.change(kubernetesVersion="1.36")
-        await until_so(env, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
+        await until_so(env, *UPGRADE, lambda item: "the disk is broken" in ready(item)["message"])
         await env.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
         await arrives(env, lost=planes[0], survivors=before)
 
@@ -80,7 +80,7 @@ def test_deleted_machine_is_replaced_before_the_next() -> None:
 
         upgraders.happening = delete
         await env.change(kubernetesVersion="1.36")
-        found = await until_so(env, *UPGRADE, lambda one: ready(one)["reason"] == "ReplacingMachine")
+        found = await until_so(env, *UPGRADE, lambda item: ready(item)["reason"] == "ReplacingMachine")
         told.append(ready(found)["message"])
         assert REPLACING in await annotated(env)
         assert PAUSED_ANNOTATION not in await annotated(env)
@@ -88,7 +88,7 @@ def test_deleted_machine_is_replaced_before_the_next() -> None:
             env,
             KubeadmControlPlane.resource,
             "garden",
-            lambda one: PAUSED_ANNOTATION in one["metadata"]["annotations"],
+            lambda kubeadm_control_plane: PAUSED_ANNOTATION in kubeadm_control_plane["metadata"]["annotations"],
         )
         assert planes[1] not in {node for node, _ in upgraders.ran}, "the next one waits for the new one"
         await arrives(env, lost=planes[2], survivors=before)
@@ -130,10 +130,10 @@ def test_lost_machine_leads_to_replacement_of_the_rest() -> None:
         planes = [machine.name for machine in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], "components-copier"] = "the disk is broken"
         await env.change(kubernetesVersion="1.36")
-        await until_so(env, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
+        await until_so(env, *UPGRADE, lambda item: "the disk is broken" in ready(item)["message"])
         upgraders.failing["garden", "components-copier"] = "this one is broken, too"
         await env.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
-        await until_so(env, *UPGRADE, lambda one: "this one is broken, too" in ready(one)["message"], seconds=3600)
+        await until_so(env, *UPGRADE, lambda item: "this one is broken, too" in ready(item)["message"], seconds=3600)
         how = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
         await env.change(controlPlaneConfiguration={"count": 3, "upgradeRolloutStrategy": how})
         upgraders.failing.clear()
@@ -187,7 +187,7 @@ def test_shrinking_control_plane_is_upgraded_first() -> None:
 
         upgraders.happening = scale
         await env.change(kubernetesVersion="1.36")
-        await until_so(env, *UPGRADE, lambda one: bool(one.get("status")))
+        await until_so(env, *UPGRADE, lambda item: bool(item.get("status")))
         await env.until_ready(seconds=7200)
         assert len(await machines(env, control_plane=True)) == 1
         assert set(await env.versions()) == {NEW}
@@ -201,7 +201,7 @@ def test_machine_added_without_pause_is_reported() -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "the disk is full"
         await env.change(kubernetesVersion="1.36")
-        await until_so(env, *UPGRADE, lambda one: "the disk is full" in ready(one)["message"])
+        await until_so(env, *UPGRADE, lambda item: "the disk is full" in ready(item)["message"])
         unpaused = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
         await env.client.patch(
             KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=unpaused, type=PatchType.MERGE
@@ -230,7 +230,7 @@ def test_growing_groups_are_upgraded_first() -> None:
 
         upgraders.happening = scale
         await env.change(kubernetesVersion="1.36")
-        await until_so(env, *UPGRADE, lambda one: bool(one.get("status")))
+        await until_so(env, *UPGRADE, lambda item: bool(item.get("status")))
         await env.until_ready(seconds=7200)
         assert before.items() <= (await identities(env)).items()
         assert len(await machines(env, control_plane=True)) == 5
@@ -254,7 +254,7 @@ def test_next_worker_waits_for_a_deleted_one() -> None:
 
         upgraders.happening = delete
         await env.change(kubernetesVersion="1.36")
-        await until_so(env, *UPGRADE, lambda one: bool(one.get("status")))
+        await until_so(env, *UPGRADE, lambda item: bool(item.get("status")))
         await env.until_ready(seconds=7200)
         assert begun == [True], "the machine in its place is a node by then"
         assert set(await env.versions()) == {NEW}

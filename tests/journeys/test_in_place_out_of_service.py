@@ -44,7 +44,7 @@ def test_unready_worker_stops_the_next_of_its_group() -> None:
         await say_ready(env, in_place.reach(env), last, "Unknown")
         await env.change(kubernetesVersion="1.36")
         waiting = f"0 of 2 nodes are upgraded; the next one has to wait: node {last} is not ready"
-        await env.until(lambda one: waiting in told(one) and waiting in told(one, "WorkersReady"))
+        await env.until(lambda item: waiting in told(item) and waiting in told(item, "WorkersReady"))
         assert not [node for node, _ in upgraders.ran if "-md-" in node]
         await say_ready(env, in_place.reach(env), last, "True")
         await finish(env, watcher)
@@ -63,7 +63,7 @@ def test_unready_nodes_count_as_unavailable() -> None:
         others = {machine.name for machine in await in_place.machines(env)} - {last}
         await say_ready(env, in_place.reach(env), last, "Unknown")
         await env.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[group])
-        await env.until(lambda one: "2 of 3 nodes are upgraded" in told(one))
+        await env.until(lambda item: "2 of 3 nodes are upgraded" in told(item))
         assert upgraders.at_once == 1
         assert {node for node, _ in upgraders.ran} == others
         await say_ready(env, in_place.reach(env), last, "True")
@@ -163,7 +163,7 @@ def test_manager_without_workload_keeps_report() -> None:
 
 async def told_everywhere(env: ManagedEnvironment, node: str, said: str) -> None:
     """Soon, of the first node of the control plane."""
-    await env.until(lambda one: said in told(one) and said in told(one, "ControlPlaneReady"), seconds=150)
+    await env.until(lambda item: said in told(item) and said in told(item, "ControlPlaneReady"), seconds=150)
     names = {ControlPlaneUpgrade.resource: "garden-cp-upgrade", NodeUpgrade.resource: node_upgrade(node)}
     for resource, name in names.items():
         upgrade = await env.client.get(resource, name, SYSTEM_NAMESPACE)

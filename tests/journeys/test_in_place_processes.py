@@ -66,7 +66,10 @@ async def test_killed_program_still_upgrades_the_cluster(tmp_path: Path) -> None
         await kill(tmp_path, pod)
         name = f"{plane}-node-upgrader"
         failed = await until_so(
-            env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadmFailed"
+            env,
+            NodeUpgrade.resource,
+            name,
+            lambda node_upgrade: ready(node_upgrade)["reason"] == "UpgradingKubeadmFailed",
         )
         assert "exit code 137" in ready(failed)["message"]
         await reach(env).client.delete(POD, pod.name, SYSTEM_NAMESPACE)
@@ -187,7 +190,7 @@ async def test_worker_failing_at_kubeadm_is_reported_at_once(
         faults.write_text(json.dumps({"kubeadm": "etcd cluster is not healthy"}))
 
         pod = await until_pod(env, worker, lambda tree: exit_code(tree, "kubeadm-upgrader") == 1)
-        cluster = await env.until(lambda one: "etcd cluster is not healthy" in told(one, "WorkersReady"))
+        cluster = await env.until(lambda item: "etcd cluster is not healthy" in told(item, "WorkersReady"))
         assert "step kubeadm-upgrader failed" in told(cluster, "WorkersReady")
         levels: dict[str, Resource] = {
             "garden-md-0-md-upgrade": MachineDeploymentUpgrade.resource,
@@ -218,7 +221,10 @@ async def test_upgrader_image_of_other_version_does_nothing(tmp_path: Path) -> N
         await env.client.create(NodeUpgrade.resource, body)
 
         failed = await until_so(
-            env, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "CopyingComponentsFailed"
+            env,
+            NodeUpgrade.resource,
+            "odd",
+            lambda node_upgrade: ready(node_upgrade)["reason"] == "CopyingComponentsFailed",
         )
         assert f"the upgrader image has Kubernetes {NEW}" in ready(failed)["message"]
         assert "correct the image for v1.35.9-eks-1-35-9" in ready(failed)["message"]
@@ -229,7 +235,7 @@ def states(pod: Tree) -> dict[str, Tree]:
     """State by container of a pod."""
     status = pod.get("status") or {}
     found = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    return {one["name"]: one["state"] for one in found}
+    return {item["name"]: item["state"] for item in found}
 
 
 def running(pod: Tree) -> list[str]:

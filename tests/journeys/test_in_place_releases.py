@@ -52,8 +52,8 @@ async def settled(env: ManagedEnvironment, before: dict[str, str]) -> None:
 
 
 async def kubeadm_config(env: ManagedEnvironment) -> Any:
-    found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
-    return json.loads(found.tree["data"]["ClusterConfiguration"])
+    config_map = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+    return json.loads(config_map.tree["data"]["ClusterConfiguration"])
 
 
 @pytest.mark.demand("U17", U6="releases that change flags")
@@ -66,7 +66,7 @@ def test_releases_of_this_build_upgrade_in_sequence(control_planes: int, workers
 
         await env.change(eksaVersion="v0.25.1")
         await settled(env, before)
-        assert {tuple(map(str, one["kubeletArgs"])) for one in upgraders.changes.values()} == {(str(TLS),)}
+        assert {tuple(map(str, change["kubeletArgs"])) for change in upgraders.changes.values()} == {(str(TLS),)}
         assert len(upgraders.changes) == control_planes + workers
 
         upgraders.changes.clear()
@@ -103,7 +103,7 @@ def test_audit_policy_reaches_every_control_plane_node() -> None:
 def test_kubelet_settings_reach_workers_and_machines() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        planes = {one.name for one in await machines(env, control_plane=True)}
+        planes = {machine.name for machine in await machines(env, control_plane=True)}
         group = {"name": "md-0", "count": 2, "upgradeRolloutStrategy": IN_PLACE}
         await env.change(workerNodeGroupConfigurations=[group | {"kubeletConfiguration": {"maxPods": 50}}])
         await settled(env, before)
@@ -150,7 +150,7 @@ def test_etcd_image_and_feature_gate_arrive() -> None:
         )
         [machine] = await machines(env, control_plane=True)
         name = f"{machine.name}-node-upgrader"
-        await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["status"] == "True")
+        await until_so(env, NodeUpgrade.resource, name, lambda node_upgrade: ready(node_upgrade)["status"] == "True")
 
         assert upgraders.static_pods[machine.name]["etcd"].image == f"mirror.example/etcd/etcd:{etcd['imageTag']}"
         assert (await kubeadm_config(env))["featureGates"]["NodeLocalCRISocket"] is True
@@ -177,12 +177,12 @@ def test_machine_without_kubeadm_config_is_named(is_worker: bool) -> None:
         await env.change(**change)
         sentence = f"KubeadmConfig {machine} of Machine {machine} does not exist"
         assert sentence in planned.stops
-        found = await env.until(lambda one: any(sentence in condition.message for condition in one.status.conditions))
+        found = await env.until(lambda item: any(sentence in condition.message for condition in item.status.conditions))
         assert not found.status.ready
         assert upgraders.changes == {}
         await env.client.delete(Machine.resource, machine, SYSTEM_NAMESPACE)
         await env.until_ready(seconds=7200)
-        assert machine not in {one.name for one in await machines(env)}
+        assert machine not in {machine.name for machine in await machines(env)}
         assert await marks(env) == []
 
     journey(story, control_planes=3, workers=2)

@@ -138,7 +138,7 @@ def test_killed_program_is_reported_and_tried_again(machines: tuple[int, int], s
         upgraders.failing = {(node, step): "killed" for node in left}
         await env.change(kubernetesVersion="1.36")
         while left:
-            cluster = await env.until(lambda one: any(failed(node, step) in told(one) for node in left))
+            cluster = await env.until(lambda item: any(failed(node, step) in told(item) for node in left))
             [node] = [node for node in left if failed(node, step) in told(cluster)]
             is_worker = "-md-" in node
             assert failed(node, step) in told(cluster, "WorkersReady" if is_worker else "ControlPlaneReady")

@@ -42,7 +42,7 @@ async def is_told(env: ManagedEnvironment, text: str) -> None:
         env,
         ControlPlaneUpgrade.resource,
         "garden-cp-upgrade",
-        lambda one: text in ready(one)["message"],
+        lambda control_plane_upgrade: text in ready(control_plane_upgrade)["message"],
         seconds=7200,
     )
 
@@ -90,8 +90,8 @@ def test_joining_machines_get_the_earlier_config(kubernetes: str, claim: str) ->
     """Whatever somebody writes into the claim."""
 
     async def configuration(env: ManagedEnvironment) -> Any:
-        found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
-        return yaml.safe_load(found.tree["data"]["ClusterConfiguration"])
+        config_map = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+        return yaml.safe_load(config_map.tree["data"]["ClusterConfiguration"])
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await configuration(env)
@@ -141,8 +141,8 @@ def test_reverted_flags_and_files_leave_the_node(step: str, *, is_deleted: bool)
     """Also when its NodeUpgrade is deleted by hand just before."""
 
     async def configuration(env: ManagedEnvironment) -> Any:
-        found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
-        return yaml.safe_load(found.tree["data"]["ClusterConfiguration"])
+        config_map = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+        return yaml.safe_load(config_map.tree["data"]["ClusterConfiguration"])
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before, was = await configuration(env), await identities(env)

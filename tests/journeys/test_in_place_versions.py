@@ -96,7 +96,7 @@ def test_next_upgrade_waits_for_garbage_collection() -> None:
         plane = (await machines(env, control_plane=True))[0].name
         name, resource = f"{plane}-node-upgrader", NodeUpgrade.resource
         await env.change(kubernetesVersion="1.35")
-        found = await until_so(env, resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        found = await until_so(env, resource, name, lambda item: ready(item)["reason"] == "UpgradingKubeadm")
         slow: Tree = {"metadata": {"finalizers": [*found["metadata"]["finalizers"], "example.org/slow"]}}
         await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=slow, type=PatchType.MERGE)
         await env.until_ready()
@@ -106,7 +106,7 @@ def test_next_upgrade_waits_for_garbage_collection() -> None:
 
         await env.change(kubernetesVersion="1.36")
         group = ControlPlaneUpgrade.resource
-        told = await until_so(env, group, "garden-cp-upgrade", lambda one: ready(one)["reason"] == "NodeUpgradeTaken")
+        told = await until_so(env, group, "garden-cp-upgrade", lambda item: ready(item)["reason"] == "NodeUpgradeTaken")
         assert name in ready(told)["message"]
         gone: Tree = {"metadata": {"finalizers": None}}
         await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
@@ -218,7 +218,7 @@ def test_unused_release_can_be_reverted(is_exact: bool) -> None:
         found = await identities(env)
         async with past_admission(env.client):
             await env.change(eksaVersion="v0.26.0", controlPlaneConfiguration={"certSans": ["garden.example"]})
-        await env.until(lambda one: condition_of(one, "Ready").reason == "InPlaceUpgradeRefused")
+        await env.until(lambda item: condition_of(item, "Ready").reason == "InPlaceUpgradeRefused")
         await asyncio.sleep(600)
         group = {"name": "md-0", "count": 1 if is_exact else 2, "upgradeRolloutStrategy": IN_PLACE}
         back: Tree = {"eksaVersion": "v0.25.1", "controlPlaneConfiguration": {"certSans": None}}

@@ -38,13 +38,13 @@ def node_upgrade(machine: str, **reference: str) -> Tree:
 
 
 async def told(env: ManagedEnvironment, name: str, reason: str) -> str:
-    found = await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
+    found = await until_so(env, NodeUpgrade.resource, name, lambda item: ready(item)["reason"] == reason)
     return str(ready(found)["message"])
 
 
 async def completed(env: ManagedEnvironment, name: str) -> None:
     await until_so(
-        env, NodeUpgrade.resource, name, lambda one: bool(one.get("status", {}).get("completed")), seconds=3600
+        env, NodeUpgrade.resource, name, lambda item: bool(item.get("status", {}).get("completed")), seconds=3600
     )
 
 
@@ -55,7 +55,7 @@ def test_three_node_upgrades_by_hand_run_in_sequence() -> None:
         planes = [machine.name for machine in await machines(env, control_plane=True)]
         await asyncio.gather(*(env.client.create(NodeUpgrade.resource, node_upgrade(name)) for name in planes))
         why = "one node of a control plane is upgraded at a time"
-        await until_so(env, NodeUpgrade.resource, f"hand-{planes[2]}", lambda one: why in ready(one)["message"])
+        await until_so(env, NodeUpgrade.resource, f"hand-{planes[2]}", lambda item: why in ready(item)["message"])
         for name in planes:
             await completed(env, f"hand-{name}")
         assert upgraders.at_once == 1
@@ -88,7 +88,12 @@ def upgrade(name: str, planes: list[Tree], data: Tree) -> Tree:
 
 
 async def says(env: ManagedEnvironment, name: str, reason: str) -> str:
-    found = await until_so(env, ControlPlaneUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
+    found = await until_so(
+        env,
+        ControlPlaneUpgrade.resource,
+        name,
+        lambda control_plane_upgrade: ready(control_plane_upgrade)["reason"] == reason,
+    )
     return str(ready(found)["message"])
 
 
@@ -105,11 +110,11 @@ def test_three_upgrades_touch_nodes_one_by_one() -> None:
                 env,
                 ControlPlaneUpgrade.resource,
                 f"hand-{name}",
-                lambda one: one.get("status", {}).get("ready", False),
+                lambda control_plane_upgrade: control_plane_upgrade.get("status", {}).get("ready", False),
                 seconds=3600,
             )
         assert upgraders.at_once == 1
-        assert [one.tree["spec"]["version"] for one in await machines(env, control_plane=True)] == [NEW] * 3
+        assert [machine.tree["spec"]["version"] for machine in await machines(env, control_plane=True)] == [NEW] * 3
 
     journey(story, control_planes=3)
 
@@ -199,7 +204,7 @@ def test_forged_completion_of_a_node_is_not_believed() -> None:
         await env.client.patch(
             NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=done, type=PatchType.MERGE, subresource="status"
         )
-        await until_so(env, NodeUpgrade.resource, name, lambda one: not one["status"].get("completed"))
+        await until_so(env, NodeUpgrade.resource, name, lambda item: not item["status"].get("completed"))
         assert "the disk is full" in await told(env, name, "CopyingComponentsFailed")
 
         so = {"type": "Ready", "status": "True", "reason": "Done", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -269,7 +274,10 @@ def test_untrue_control_plane_upgrade_touches_nothing() -> None:
         right = {"name": plane.name, "uid": plane.metadata.uid, "kind": "Machine"}
         await env.client.create(ControlPlaneUpgrade.resource, upgrade("right", [right], data))
         await until_so(
-            env, ControlPlaneUpgrade.resource, "right", lambda one: one.get("status", {}).get("ready", False)
+            env,
+            ControlPlaneUpgrade.resource,
+            "right",
+            lambda control_plane_upgrade: control_plane_upgrade.get("status", {}).get("ready", False),
         )
 
     journey(story)
@@ -303,9 +311,9 @@ def test_upgrade_under_the_managers_name_is_named() -> None:
         await env.change(kubernetesVersion="1.36")
         name = f"ControlPlaneUpgrade {SYSTEM_NAMESPACE}/garden-cp-upgrade"
         await env.until(
-            lambda one: any(
+            lambda item: any(
                 name in condition.message and "delete ControlPlaneUpgrade garden-cp-upgrade" in condition.message
-                for condition in one.status.conditions
+                for condition in item.status.conditions
             )
         )
         await env.client.delete(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
@@ -365,8 +373,8 @@ async def edit_claim(env: ManagedEnvironment, claim: str) -> None:
 
 async def until_claimed(env: ManagedEnvironment, claim: str | None) -> None:
     def is_so(plane: Tree) -> bool:
-        found: str | None = plane["metadata"].get("annotations", {}).get(NODE_IN_WORK)
-        return found == claim
+        node_in_work: str | None = plane["metadata"].get("annotations", {}).get(NODE_IN_WORK)
+        return node_in_work == claim
 
     await until_so(env, KubeadmControlPlane.resource, "garden", is_so)
 
@@ -419,7 +427,9 @@ def test_a_pause_of_a_persons_own_stays() -> None:
             env,
             KubeadmControlPlane.resource,
             "garden",
-            lambda one: not any("needed" in name for name in one["metadata"]["annotations"]),
+            lambda kubeadm_control_plane: (
+                not any("needed" in name for name in kubeadm_control_plane["metadata"]["annotations"])
+            ),
         )
         found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         assert found.metadata.annotations[PAUSED_ANNOTATION] == "mine"

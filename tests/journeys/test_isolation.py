@@ -356,7 +356,7 @@ def test_generations_are_written_at_the_end() -> None:
             env.clusters.subscribe(look)
             await env.apply()
             await env.until_ready()
-            before = [one for one in seen if not one[0]]
+            before = [item for item in seen if not item[0]]
             assert len(before) > 5
             assert {generation for _, generation, _ in before} == {NEVER_OBSERVED}
             assert seen[-1][1] > 0

@@ -72,8 +72,10 @@ def test_pause_holds_change_in_progress_and_no_other() -> None:
         await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(CALM)
         assert verdicts == [CURRENT, IN_PROGRESS]
-        found = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
-        assert [condition.reason for condition in found.status.conditions if condition.type == "Stalled"] == ["Paused"]
+        cluster = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
+        assert [condition.reason for condition in cluster.status.conditions if condition.type == "Stalled"] == [
+            "Paused"
+        ]
 
     journey(story)
 

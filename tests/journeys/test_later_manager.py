@@ -57,14 +57,14 @@ async def test_later_manager_writes_statuses_only(control_plane: ControlPlane, t
         await management.start()
         await requests.writes(10 * 1.1 * RESYNC)
         written = [
-            one
-            for one in requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
-            if one.is_write and one.code < 400 and one.target.resource not in OF_THE_MANAGER
+            item
+            for item in requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
+            if item.is_write and item.code < 400 and item.target.resource not in OF_THE_MANAGER
         ]
-        assert {(one.target.group, one.target.full_resource) for one in written} == {
+        assert {(item.target.group, item.target.full_resource) for item in written} == {
             (Cluster.resource.group, "clusters/status")  # to say that there is a patch
         }
-        assert set(Counter(one.target.name for one in written).values()) == {1}
+        assert set(Counter(item.target.name for item in written).values()) == {1}
         assert await machines(management.client) == before
         steady = [cluster for cluster in clusters.list() if cluster.name.startswith("garden-")]
         assert len(steady) == CLUSTERS
@@ -73,7 +73,7 @@ async def test_later_manager_writes_statuses_only(control_plane: ControlPlane, t
             await scale(management, key)
         assert before <= await machines(management.client)
         await drift_is_seen_and_brought_back(management, numbered(0))
-        found = [one.name for one in steady]
+        found = [item.name for item in steady]
         await management.kubectl("delete", Cluster.resource.group_resource, *found)
         await management.kubectl("delete", DockerDatacenterConfig.resource.group_resource, *found, "--ignore-not-found")
 

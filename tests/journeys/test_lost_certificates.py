@@ -90,9 +90,11 @@ def reason(cluster: Cluster) -> str:
 
 async def said_of(env: ManagedEnvironment) -> Tree:
     """The control plane's condition about its certificates."""
-    found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+    kubeadm_control_plane = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
     tree: Tree = next(
-        condition for condition in found.tree["status"]["conditions"] if condition["type"] == "CertificatesAvailable"
+        condition
+        for condition in kubeadm_control_plane.tree["status"]["conditions"]
+        if condition["type"] == "CertificatesAvailable"
     )
     return tree
 
@@ -108,7 +110,7 @@ def test_lost_certificate_is_named_until_restored(gone: list[str], labels: Tree 
         before.update(await secrets(env))
         assert [*before] == [*PURPOSES]
         await delete(env, gone)
-        cluster = await env.until(lambda one: reason(one) == REASON)
+        cluster = await env.until(lambda item: reason(item) == REASON)
         message = cluster.status.failure_message or ""
         assert cluster.status.failure_reason == REASON
         assert [purpose for purpose in PURPOSES if f"eksa-system/garden-{purpose}" in message] == gone
@@ -120,7 +122,7 @@ def test_lost_certificate_is_named_until_restored(gone: list[str], labels: Tree 
     async def still_lost(env: ManagedEnvironment) -> None:
         await asyncio.sleep(CALM)
         assert set(await secrets(env)) == set(PURPOSES) - set(gone)
-        cluster = await env.until(lambda one: not one.status.ready)
+        cluster = await env.until(lambda item: not item.status.ready)
         assert reason(cluster) == ("ControlPlaneBroken" if "ca" in gone else REASON)
         assert f"Secret{'s' if len(gone) > 1 and 'ca' not in gone else ''} eksa-system/garden-{gone[0]}" in (
             cluster.status.failure_message or ""
@@ -148,7 +150,7 @@ def test_no_machine_joins_while_the_authority_is_gone() -> None:
         await env.until_ready()
         before.update(await secrets(env))
         await delete(env, ["ca"])
-        await env.until(lambda one: reason(one) == REASON)
+        await env.until(lambda item: reason(item) == REASON)
         groups = [{"name": "md-0", "count": 3}]
         await env.change(controlPlaneConfiguration={"count": 3}, workerNodeGroupConfigurations=groups)
         await asyncio.sleep(CALM)

@@ -67,7 +67,7 @@ async def ready_again(env: ManagedEnvironment, seconds: float = SOON) -> Cluster
     present = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
     generation = present.metadata.generation
     return await env.until(
-        lambda one: bool(one.status.ready) and one.status.observed_generation >= generation, seconds=seconds
+        lambda item: bool(item.status.ready) and item.status.observed_generation >= generation, seconds=seconds
     )
 
 
@@ -91,7 +91,7 @@ def test_lost_cni_returns_after_any_change(change: dict[str, Any], isolation: Is
             await env.change(**change)
         else:  # lost when the change is under way, and new nodes wait for it
             await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-            await env.until(lambda one: one.status.phase == "Upgrading")
+            await env.until(lambda item: item.status.phase == "Upgrading")
             await lose_cni(env)
         await ready_again(env)
         assert await has_cni(env)
@@ -120,7 +120,7 @@ def test_lost_cni_returns_to_clusters_of_eks_anywhere() -> None:
 def test_settled_cluster_names_its_lost_cni() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await lose_cni(env)
-        cluster = await env.until(lambda one: of_cni(one).status == "False", seconds=1.3 * RESYNC)
+        cluster = await env.until(lambda item: of_cni(item).status == "False", seconds=1.3 * RESYNC)
         assert of_cni(cluster).reason == Reason.DEFAULT_CNI_MISSING
         assert "DaemonSet kube-system/kindnet" in of_cni(cluster).message
         assert f"{metadata_keys.DRIFT_ANNOTATION}=correct" in of_cni(cluster).message
@@ -129,7 +129,7 @@ def test_settled_cluster_names_its_lost_cni() -> None:
         assert not await has_cni(env), "nobody asked for anything"
         wish = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
-        cluster = await env.until(lambda one: bool(one.status.ready), seconds=rate_limit.SECONDS)
+        cluster = await env.until(lambda item: bool(item.status.ready), seconds=rate_limit.SECONDS)
         assert await has_cni(env)
         assert (of_cni(cluster).status, cluster.status.failure_reason) == ("True", None)
 
@@ -183,7 +183,7 @@ def test_webhook_on_our_cni_holds_up_nothing() -> None:
             before = mirroring.writes
             await asyncio.sleep(4 * RESYNC)
             assert mirroring.writes == before
-            cluster = await env.until(lambda one: bool(one.status.ready))
+            cluster = await env.until(lambda item: bool(item.status.ready))
             synced = next(condition for condition in cluster.status.conditions if condition.type == names.SYNCED)
             assert "DaemonSet kube-system/kindnet of the workload cluster" in synced.message
 
@@ -202,7 +202,7 @@ def test_impossible_cni_replaces_no_machine() -> None:
             before = await env.machine_names(GARDEN.name)
             await asyncio.sleep(3600)
             assert await env.machine_names(GARDEN.name) == before
-            cluster = await env.until(lambda one: True)
+            cluster = await env.until(lambda item: True)
             ready = next(condition for condition in cluster.status.conditions if condition.type == "Ready")
             assert "policy.example" in ready.message
             refusing.refuses = False
@@ -226,7 +226,9 @@ def test_unhealthy_control_planes_are_not_replaced() -> None:
             lost = sorted((await env.machine_names(GARDEN.name))[""])[0]
             made = made_since(env)
             await env.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
-            cluster = await env.until(lambda one: one.status.failure_reason == Reason.REMEDIATION_STOPPED, seconds=7200)
+            cluster = await env.until(
+                lambda item: item.status.failure_reason == Reason.REMEDIATION_STOPPED, seconds=7200
+            )
             message = cluster.status.failure_message or ""
             assert "MachineHealthCheck eksa-system/garden-kcp-unhealthy is paused" in message
             await asyncio.sleep(600)  # in which the last one comes that was decided upon
@@ -241,13 +243,13 @@ def test_unhealthy_control_planes_are_not_replaced() -> None:
             await env.client.patch(*check, patch=again, type=PatchType.MERGE)
             await asyncio.sleep(4 * 3600)
             assert 1 <= len(made - so_far) <= 4
-            cluster = await env.until(lambda one: True)
+            cluster = await env.until(lambda item: True)
             assert cluster.status.failure_reason == Reason.REMEDIATION_STOPPED
 
             # Mended: nobody has to think of the health check.
             wish = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
             await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
-            cluster = await env.until(lambda one: bool(one.status.ready))
+            cluster = await env.until(lambda item: bool(item.status.ready))
             assert cluster.status.failure_reason is None
             await asyncio.sleep(RESYNC)
             assert PAUSED_ANNOTATION not in (await env.client.get(*check)).metadata.annotations
@@ -269,7 +271,7 @@ def test_failed_reinstallation_of_cni_is_reported() -> None:
             await lose_cni(env)
             await env.change(kubernetesVersion="1.36")
             cluster = await env.until(
-                lambda one: any("policy.example" in condition.message for condition in one.status.conditions),
+                lambda item: any("policy.example" in condition.message for condition in item.status.conditions),
                 seconds=60,
             )
             assert of_cni(cluster).status == "False"

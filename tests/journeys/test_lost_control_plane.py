@@ -66,9 +66,11 @@ async def all_is_well(env: Environment, doomed: Sequence[str]) -> None:
     found = {machine.metadata.name: machine for machine in machines(env, "garden")}
     assert not found.keys() & set(doomed)
     assert {machine.status.phase for machine in found.values()} == {"Running"}
-    await env.until(KubeadmControlPlane.resource, "garden", lambda one: is_settled(one, 1, OLD))
+    await env.until(
+        KubeadmControlPlane.resource, "garden", lambda kubeadm_control_plane: is_settled(kubeadm_control_plane, 1, OLD)
+    )
     await env.until_rolled_out("garden-md-0", 2)
-    await env.until(Cluster.resource, "garden", lambda one: condition(one, "Available") == "True")
+    await env.until(Cluster.resource, "garden", lambda cluster: condition(cluster, "Available") == "True")
     workload = await env.connect("garden")
     nodes = (await workload.list(NODE)).items
     assert {node.name for node in nodes} == found.keys()
@@ -140,7 +142,7 @@ def test_replacement_never_serves_an_empty_cluster() -> None:
             assert successor not in doomed
             found = env.cache(DockerMachine.resource).get(Key(SYSTEM_NAMESPACE, successor))
             assert found is not None
-            ready = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Ready")
+            ready = next(item for item in found.tree["status"]["conditions"] if item["type"] == "Ready")
             assert ready["reason"] == "ControlPlaneUnreachable"
             assert "is lost" in ready["message"]
             assert env.workloads.reach(GARDEN) is None
@@ -197,7 +199,7 @@ def test_machine_waits_for_its_node_until_the_timeout(
             await asyncio.sleep(5.0 if gone_after is None else gone_after - 2.0)
             found = env.cache(Machine.resource).get(key)
             assert found is not None
-            said = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Deleting")
+            said = next(item for item in found.tree["status"]["conditions"] if item["type"] == "Deleting")
             assert said["status"] == "True"
             assert f"node {name}" in said["message"]
             await asyncio.sleep(600.0 if gone_after is None else 4.0)
@@ -223,7 +225,7 @@ def test_undrainable_node_keeps_machine_until_timeout() -> None:
             await asyncio.sleep(290)
             found = env.cache(Machine.resource).get(key)
             assert found is not None
-            said = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Deleting")
+            said = next(item for item in found.tree["status"]["conditions"] if item["type"] == "Deleting")
             assert said["reason"] == "DrainingNode"
             assert said["message"] == f"waiting for the cluster's API server to drain node {name}"
             await asyncio.sleep(30)

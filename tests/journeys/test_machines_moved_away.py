@@ -128,7 +128,7 @@ def test_machine_without_its_cluster_is_not_touched() -> None:
             body = {"apiVersion": MACHINE.api_version, "kind": MACHINE.kind, "metadata": metadata, "spec": {}}
             created = await env.client.create(MACHINE, body)
             await asyncio.sleep(CALM)
-            found = await env.client.get(MACHINE, "early", SYSTEM_NAMESPACE)
-            assert found.resource_version == created.resource_version
+            machine = await env.client.get(MACHINE, "early", SYSTEM_NAMESPACE)
+            assert machine.resource_version == created.resource_version
 
     run(main, epoch=EPOCH, seed=1)

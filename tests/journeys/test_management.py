@@ -178,8 +178,8 @@ def test_configmap_without_a_cluster_creates_nothing() -> None:
 
 async def events(env: ManagedEnvironment) -> list[str]:
     """The events about the ConfigMap."""
-    found = (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items
-    return [one.tree["message"] for one in found if one.tree["involvedObject"]["kind"] == "ConfigMap"]
+    core_events = (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items
+    return [item.tree["message"] for item in core_events if item.tree["involvedObject"]["kind"] == "ConfigMap"]
 
 
 @pytest.mark.soak
@@ -516,8 +516,8 @@ def test_clusters_share_a_datacenter_until_the_last(paused: bool) -> None:
 
 
 async def owners_of(env: ManagedEnvironment, datacenter: str) -> list[str]:
-    found = await env.client.get(DockerDatacenterConfig.resource, datacenter, "default")
-    return [owner.name for owner in found.metadata.owner_references]
+    docker_datacenter_config = await env.client.get(DockerDatacenterConfig.resource, datacenter, "default")
+    return [owner.name for owner in docker_datacenter_config.metadata.owner_references]
 
 
 def test_plan_judges_a_cluster_beside_its_new_record() -> None:

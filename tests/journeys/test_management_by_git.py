@@ -180,9 +180,9 @@ async def until_count(kubeconfig: Path, key: Key, count: int) -> None:
 async def until_followed(kubeconfig: Path, commit: str, name: str = "management") -> None:
     """Flux goes on, and has applied this commit."""
     async with connection.connect(flags.Connection(kubeconfig)) as connected:
-        found = await connected.client.get(KUSTOMIZATION, name, "flux-system")
-        assert not found.tree["spec"].get("suspend")
-        assert found.tree["status"]["lastAppliedRevision"] == f"main@sha1:{commit}"
+        kustomization = await connected.client.get(KUSTOMIZATION, name, "flux-system")
+        assert not kustomization.tree["spec"].get("suspend")
+        assert kustomization.tree["status"]["lastAppliedRevision"] == f"main@sha1:{commit}"
 
 
 async def workload_by_pushes(kubeconfig: Path, server: GitServer) -> None:
@@ -197,8 +197,10 @@ async def workload_by_pushes(kubeconfig: Path, server: GitServer) -> None:
         folder = server.folder.parent / "garden.kubeconfig"
         folder.write_bytes(await kubeconfig_of(client, GARDEN))
         async with connection.connect(flags.Connection(folder)) as inside:
-            found = await inside.client.list(DEPLOYMENT)
-            assert not [item.name for item in found.items if "flux" in item.namespace], "L39: none in workload clusters"
+            listed = await inside.client.list(DEPLOYMENT)
+            assert not [item.name for item in listed.items if "flux" in item.namespace], (
+                "L39: none in workload clusters"
+            )
         await push(client, server, lambda files: cluster_files(BASE, workload("1.36"), files))
         await until_version(client, "1.36")
         await until_ready(client, GARDEN)
@@ -225,8 +227,8 @@ async def until_there(client: Client, key: Key) -> None:
 async def until_version(client: Client, version: str) -> None:
     async with asyncio.timeout(60):
         while True:
-            found = await client.get(Cluster.resource, "garden", "default")
-            if found.tree["spec"]["kubernetesVersion"] == version:
+            cluster = await client.get(Cluster.resource, "garden", "default")
+            if cluster.tree["spec"]["kubernetesVersion"] == version:
                 return
             await asyncio.sleep(0.1)
 

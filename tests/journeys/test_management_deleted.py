@@ -43,7 +43,7 @@ from tests.support.servers.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 
-STEPS = [one.name for one in plan.creation(MANAGEMENT, [], [], has_git_ops=False)]
+STEPS = [item.name for item in plan.creation(MANAGEMENT, [], [], has_git_ops=False)]
 
 
 async def is_gone(env: Bootstrap) -> None:
@@ -105,7 +105,9 @@ def test_a_refusal_that_stays_is_not_waited_for() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-@pytest.mark.parametrize("step", [pytest.param(one, marks=[] if one == "move" else pytest.mark.soak) for one in STEPS])
+@pytest.mark.parametrize(
+    "step", [pytest.param(step, marks=[] if step == "move" else pytest.mark.soak) for step in STEPS]
+)
 @pytest.mark.parametrize("seconds", [0.3, pytest.param(0.05, marks=pytest.mark.soak)])
 def test_a_half_created_cluster_leaves_nothing(step: str, seconds: float) -> None:
     async def main(simulation: Simulation) -> None:

@@ -30,7 +30,7 @@ from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
 
-STEPS = [one.name for one in plan.creation(MANAGEMENT, [], [], has_git_ops=False)]
+STEPS = [item.name for item in plan.creation(MANAGEMENT, [], [], has_git_ops=False)]
 
 
 async def is_active(client: Client, *, of_its_own: bool) -> bool:
@@ -40,8 +40,8 @@ async def is_active(client: Client, *, of_its_own: bool) -> bool:
         if not made.tree["spec"].get("paused"):
             return True
     with suppress(KubeError):
-        found = await client.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
-        return MOVE_ANNOTATION not in found.metadata.annotations and not of_its_own
+        cluster = await client.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+        return MOVE_ANNOTATION not in cluster.metadata.annotations and not of_its_own
     return False
 
 
@@ -58,7 +58,7 @@ async def holds(env: Bootstrap) -> None:
     assert len(names) == 3, names
 
 
-@pytest.mark.parametrize("more", [23, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 2, 5))])
+@pytest.mark.parametrize("more", [23, *(pytest.param(item, marks=pytest.mark.soak) for item in (1, 2, 5))])
 def test_a_command_killed_at_any_write_goes_on(more: int) -> None:
     """It dies at a later write each time; that one is not answered."""
 
@@ -92,7 +92,7 @@ async def never_both(env: Bootstrap) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(one, marks=[] if one in ("espalier", "move") else pytest.mark.soak) for one in STEPS]
+    "step", [pytest.param(step, marks=[] if step in ("espalier", "move") else pytest.mark.soak) for step in STEPS]
 )
 def test_a_machine_that_restarts_at_any_step_goes_on(step: str) -> None:
     """The bootstrap and the simulated machines restart with their data, and the command is given again."""

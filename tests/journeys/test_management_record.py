@@ -90,7 +90,7 @@ def planned(env: LocalEnvironment, text: str, *flags: str) -> Tree:
     assert result.out, result.err
     (cluster,) = json.loads(result.out)["clusters"]
     assert cluster["refusals"] == []
-    changes = [one for one in cluster["asked"] if one["kind"] == "Cluster"]
+    changes = [item for item in cluster["asked"] if item["kind"] == "Cluster"]
     return {field["field"]: field["new"] for change in changes for field in change["fields"]}
 
 

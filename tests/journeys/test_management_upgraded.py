@@ -146,7 +146,7 @@ def test_components_are_upgraded_alone() -> None:
     async def story(_env: Bootstrap, cluster: Client) -> None:
         before = {item.name: item.metadata.uid for item in (await cluster.list(NODE)).items}
         await upgrade(cluster, None)
-        assert {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items} == before
+        assert {node.name: node.metadata.uid for node in (await cluster.list(NODE)).items} == before
 
     managing(story)
 

@@ -97,8 +97,8 @@ async def upgrade_of_the_manager(
     ):
         await until_more_than_statuses_are_written(control_plane, since, 10 * 1.1 * RESYNC)
         written = writes_of_the_manager(control_plane, since)
-        assert {one.target.full_resource for one in written} <= {"clusters/status"}, "more than statuses were written"
-        assert max(Counter(one.target.name for one in written).values(), default=0) <= 1
+        assert {item.target.full_resource for item in written} <= {"clusters/status"}, "more than statuses were written"
+        assert max(Counter(item.target.name for item in written).values(), default=0) <= 1
         assert await machines(env.client) == present
         await then(env)
 

@@ -189,8 +189,8 @@ def test_lease_is_renewed_until_move_is_requested() -> None:
 
 
 async def expires(world: World, seed: str) -> datetime:
-    found = await world.seeds[seed].client.get(Cluster.resource, "shoot--dev--apple")
-    moment = leases.expiration(found.decode(Cluster))
+    cluster = await world.seeds[seed].client.get(Cluster.resource, "shoot--dev--apple")
+    moment = leases.expiration(cluster.decode(Cluster))
     assert moment is not None
     return moment
 
@@ -284,7 +284,7 @@ def test_returning_source_cleans_up_without_provider() -> None:
         before = len([call for call in calls if call[1] == "a"])
         await world.seeds["a"].power_on()
         await world.gone("a")
-        assert len([one for one in calls if one[1] == "a"]) == before
+        assert len([call for call in calls if call[1] == "a"]) == before
         assert world.infrastructures.inventory == inventory
         await world.healthy("b")
         await world.move("a")
@@ -348,7 +348,7 @@ def test_keys_of_a_shoot_are_in_its_state_only() -> None:
         shown = [*kinds, core.CORE_EVENT, core.LEASE, core.CONFIG_MAP, core.ROLE, core.CLUSTER_ROLE]
         texts = {str(one): [item.raw for item in (await world.client.list(one)).items] for one in shown}
         texts["logs"] = [str(entry).encode() for entry in logged]
-        assert all(texts[str(one)] for one in (Shoot.resource, core.LEASE)), "there is something to look at"
+        assert all(texts[str(item)] for item in (Shoot.resource, core.LEASE)), "there is something to look at"
         found = {where for where, raw in texts.items() for text in raw for value in hidden if value in text}
         assert found == set()
         state = await world.client.get(ShootState.resource, "apple", NAMESPACE)
@@ -749,10 +749,10 @@ def test_returning_source_of_a_deleted_shoot_cleans_up() -> None:
         await world.healthy("b")
         await world.client.delete(Shoot.resource, "apple", NAMESPACE)
         await world.gone("b")
-        calls = len([one for one in world.infrastructures.log if one[1] == "a"])
+        calls = len([entry for entry in world.infrastructures.log if entry[1] == "a"])
         await world.seeds["a"].power_on()
         await world.gone("a")
-        assert len([one for one in world.infrastructures.log if one[1] == "a"]) == calls
+        assert len([entry for entry in world.infrastructures.log if entry[1] == "a"]) == calls
         assert world.infrastructures.inventory == {}
 
     told(story)

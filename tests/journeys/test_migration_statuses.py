@@ -53,7 +53,7 @@ ALWAYS = [("the Shoot", "nothing", 4.5), ("the Worker", "Migrate Succeeded", 1.5
 VARIANTS = [(what, word, at) for what in OBJECTS for word in WORDS for at in MOMENTS]
 
 
-@pytest.mark.parametrize(("what", "word", "at"), sampled(VARIANTS, *(VARIANTS.index(one) for one in ALWAYS)))
+@pytest.mark.parametrize(("what", "word", "at"), sampled(VARIANTS, *(VARIANTS.index(alway) for alway in ALWAYS)))
 def test_no_word_in_a_status_makes_machines_twice(what: str, word: str, at: float) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, with_cloud=True, delay=0.5) as world:
@@ -64,7 +64,7 @@ def test_no_word_in_a_status_makes_machines_twice(what: str, word: str, at: floa
             await world.move("b")
             await asyncio.sleep(at)
             resource, namespace = OBJECTS[what]
-            clients = (world.client,) if resource is Shoot.resource else [world.seeds[one].client for one in "ab"]
+            clients = (world.client,) if resource is Shoot.resource else [world.seeds[item].client for item in "ab"]
             for client in clients:
                 await set_status(client, resource, namespace, WORDS[word])
             await world.healthy("b", seconds=600)
@@ -78,7 +78,7 @@ def test_no_word_in_a_status_makes_machines_twice(what: str, word: str, at: floa
 
 def inventory(world: World) -> list[str]:
     kinds: tuple[Literal["VirtualMachine", "Network"], ...] = ("VirtualMachine", "Network")
-    return sorted(f"{kind} {one.name} {one.id}" for kind in kinds for one in world.cloud.inventory.all(kind))
+    return sorted(f"{kind} {item.name} {item.id}" for kind in kinds for item in world.cloud.inventory.all(kind))
 
 
 async def set_status(client: Client, resource: Resource, namespace: str, word: dict[str, Any] | None) -> None:

@@ -44,7 +44,7 @@ class Writes(Interceptor):
     def fail(self, task: str) -> None:
         """From now on this task of a move fails. What it comes to may be told in the Shoot's status."""
         method, path = TASKS[task]
-        self.refused = lambda one: one.method == method and path in one.path and not one.path.endswith("/status")
+        self.refused = lambda item: item.method == method and path in item.path and not item.path.endswith("/status")
 
     async def request(self, transport: Transport, request: Request) -> Response:
         if request.method != "GET":
@@ -125,11 +125,11 @@ def test_reconcile_renews_the_lease_first() -> None:
             writes.made.clear()
             asked = world.now()
             await world.patch({"spec": {"kubernetes": {"version": "1.35.4"}}})
-            await world.until(lambda _shoot: any("deployments" in one for one in writes.made), every=0.05)
-            first = next(one for one in writes.made if "/leases/" not in one)
+            await world.until(lambda _shoot: any("deployments" in item for item in writes.made), every=0.05)
+            first = next(item for item in writes.made if "/leases/" not in item)
             assert "clusters/shoot--dev--apple" in first, writes.made
-            found = await world.seeds["a"].client.get(Cluster.resource, "shoot--dev--apple")
-            expires = leases.expiration(found.decode(Cluster))
+            cluster = await world.seeds["a"].client.get(Cluster.resource, "shoot--dev--apple")
+            expires = leases.expiration(cluster.decode(Cluster))
             assert expires is not None
             assert (expires - asked).total_seconds() >= world.timing.lease_validity
 

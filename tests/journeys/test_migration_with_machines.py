@@ -16,7 +16,7 @@ def changes(world: World) -> list[str]:
 
 
 def machines(world: World) -> list[str]:
-    return sorted(f"{one.name} {one.id}" for one in world.cloud.inventory.all("VirtualMachine"))
+    return sorted(f"{item.name} {item.id}" for item in world.cloud.inventory.all("VirtualMachine"))
 
 
 @pytest.mark.demand("G8", "G9", "G29")
@@ -43,6 +43,6 @@ def test_machines_stay_in_good_case_and_in_bad_case() -> None:
             await world.gone("b")
             await asyncio.sleep(300)
             assert machines(world) == there
-            assert [one for one in changes(world)[moved:] if "Record" not in one] == []
+            assert [change for change in changes(world)[moved:] if "Record" not in change] == []
 
     virtual.run(main, epoch=EPOCH, seed=1)

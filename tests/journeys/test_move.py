@@ -89,7 +89,7 @@ def test_a_move_killed_after_some_writes_goes_on(writes: int) -> None:
     between(story)
 
 
-@pytest.mark.parametrize("writes", [40, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 7, 75))])
+@pytest.mark.parametrize("writes", [40, *(pytest.param(item, marks=pytest.mark.soak) for item in (1, 7, 75))])
 def test_a_move_taken_back_leaves_nothing_there(writes: int) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         workload = await source.workload()
@@ -173,8 +173,8 @@ def test_a_move_that_handed_over_is_not_taken_back() -> None:
 
 
 async def at_source(env: ManagedEnvironment) -> str:
-    found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
-    return found.metadata.annotations.get(MOVE_ANNOTATION, "")
+    cluster = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+    return cluster.metadata.annotations.get(MOVE_ANNOTATION, "")
 
 
 def test_a_change_during_the_copy_is_not_handed_over() -> None:
@@ -211,7 +211,7 @@ def test_a_killed_move_is_said_in_a_condition() -> None:
                 break
         assert said - {None} == {"ClusterBeingMoved", "ClusterHandedOver"}
         moved = (await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["status"]["conditions"]
-        assert [one["type"] for one in moved] == [one["type"] for one in before]
+        assert [item["type"] for item in moved] == [item["type"] for item in before]
 
     between(story)
 
@@ -241,10 +241,10 @@ def test_a_move_killed_in_its_hand_over_says_so() -> None:
 async def moving(env: ManagedEnvironment) -> str | None:
     """The reason of condition Moving; empty without the condition, None without the Cluster."""
     try:
-        found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        cluster = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
     except NotFound:
         return None
-    reported = condition_list.get(found.decode(Cluster).status.conditions, "Moving")
+    reported = condition_list.get(cluster.decode(Cluster).status.conditions, "Moving")
     return reported.reason if reported is not None else ""
 
 
@@ -403,10 +403,10 @@ def test_a_common_datacenter_moves_with_each_cluster() -> None:
     between(story)
 
 
-PROVIDERS_WITH_CREDENTIALS = sampled([one for one in LIVES if "secret" in one.before.__qualname__], 1)
+PROVIDERS_WITH_CREDENTIALS = sampled([live for live in LIVES if "secret" in live.before.__qualname__], 1)
 
 
-@pytest.mark.parametrize("life", PROVIDERS_WITH_CREDENTIALS, ids=lambda one: one.datacenter)
+@pytest.mark.parametrize("life", PROVIDERS_WITH_CREDENTIALS, ids=lambda item: item.datacenter)
 @pytest.mark.parametrize("has_key", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_credentials_move_with_clusters_that_use_them(life: ProviderLife, *, has_key: bool) -> None:
     """The target may have its own key for digests of credentials."""
@@ -438,7 +438,7 @@ def test_credentials_move_with_clusters_that_use_them(life: ProviderLife, *, has
 
 def of_clusters(written: Counter[Write]) -> list[Write]:
     """Writes to other objects than those whose provider checks them."""
-    return [one for one in written if not one[1].endswith("configs")]
+    return [item for item in written if not item[1].endswith("configs")]
 
 
 def test_a_move_taken_back_keeps_what_another_has() -> None:

@@ -276,5 +276,5 @@ async def killed_in_the_copy(source: ManagedEnvironment, target: ManagedEnvironm
 
 
 async def copies_of_secrets(env: ManagedEnvironment) -> list[str]:
-    found = (await env.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}=garden")).items
-    return [secret.name for secret in found if mark_of(secret)]
+    secrets = (await env.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}=garden")).items
+    return [secret.name for secret in secrets if mark_of(secret)]

@@ -80,8 +80,8 @@ def test_finalizers_taken_for_move_are_not_added_again() -> None:
         await clusterctl.mark(env.client, Cluster.resource, GARDEN.name, NAMESPACE)
         await clusterctl.take_finalizers(env.client, Cluster.resource, GARDEN.name, NAMESPACE)
         await asyncio.sleep(CALM)
-        found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
-        assert CLUSTER_FINALIZER not in found.metadata.finalizers
+        cluster = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        assert CLUSTER_FINALIZER not in cluster.metadata.finalizers
         assert env.written() == written
 
     journey(story)
@@ -155,6 +155,6 @@ def test_an_upgrade_deleted_for_a_move_leaves_its_pod() -> None:
             pods = (await (await env.workload()).list(POD)).items
             assert [pod.name for pod in pods if pod.name.endswith("-node-upgrader")]
             after = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
-            assert [one.metadata.annotations for one in after] == [plane.metadata.annotations for plane in planes]
+            assert [item.metadata.annotations for item in after] == [plane.metadata.annotations for plane in planes]
 
     run(main, epoch=in_place.EPOCH, seed=1)

@@ -60,7 +60,7 @@ def journey(story: Story, *, seed: int = 1, wrap: Interceptor | None = None) -> 
 
 async def machines(env: ManagedEnvironment, *, control_plane: bool) -> list[Object]:
     found = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
-    return [one for one in found if ("cluster.x-k8s.io/control-plane" in one.metadata.labels) is control_plane]
+    return [item for item in found if ("cluster.x-k8s.io/control-plane" in item.metadata.labels) is control_plane]
 
 
 async def begin(
@@ -209,7 +209,7 @@ def test_upgrade_pod_is_bound_to_node_and_privileged() -> None:
         assert pod["spec"]["nodeName"] == worker.name
         assert pod["spec"]["restartPolicy"] == "Never"
         assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
-        containers = {one["name"]: one for one in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]}
+        containers = {item["name"]: item for item in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]}
         assert list(containers) == STEPS
         privileged = {name for name, one in containers.items() if one["securityContext"].get("privileged")}
         assert privileged == set(STEPS) - {"drainer", "uncordoner"}
@@ -413,7 +413,7 @@ def test_unready_node_is_left_alone() -> None:
 
         async def say(status: str) -> None:
             found = (await node(env, worker))["status"]["conditions"]
-            told = [one | ({"status": status} if one["type"] == "Ready" else {}) for one in found]
+            told = [item | ({"status": status} if item["type"] == "Ready" else {}) for item in found]
             patch: Tree = {"status": {"conditions": told}}
             client = reach(env).client
             await client.patch(NODE, worker, patch=patch, type=PatchType.MERGE, subresource="status")
@@ -466,11 +466,11 @@ def test_pod_security_refusal_names_the_label() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0].name
         name = await begin(env, worker)
-        found = await until_so(env, name, lambda one: ready(one).reason == "PodRefused")
+        found = await until_so(env, name, lambda item: ready(item).reason == "PodRefused")
         label = "pod-security.kubernetes.io/enforce=privileged"
         assert f"label Namespace {SYSTEM_NAMESPACE} of the workload cluster with {label}" in ready(found).message
         enforced.is_enforced = False
-        await until_so(env, name, lambda one: one.status.completed)
+        await until_so(env, name, lambda item: item.status.completed)
         assert (worker, "done") in upgraders.ran
 
     journey(story, wrap=enforced)

@@ -98,7 +98,7 @@ def test_record_comes_after_configmap_that_names_it(comes: bool) -> None:
                     await env.client.patch(CONFIG_MAP, name, namespace, patch=data, type=PatchType.MERGE)
                 await asyncio.sleep(CALM)
                 raised = [
-                    one.partition(":")[0] for one in await alarms.raised(env.client) if one.startswith("ConfigMap")
+                    item.partition(":")[0] for item in await alarms.raised(env.client) if item.startswith("ConfigMap")
                 ]
                 assert raised == ([] if comes else ["ConfigMap ManagementClusterInvalid"])
 

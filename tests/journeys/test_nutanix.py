@@ -34,7 +34,7 @@ from tests.support.providers.nutanix_steps import EPOCH, QUARRY, put_credentials
 
 pytestmark = pytest.mark.embedded
 
-STORED = (*(one.resource for one in KINDS), SECRET, CONFIG_MAP, EVENT)
+STORED = (*(kind.resource for kind in KINDS), SECRET, CONFIG_MAP, EVENT)
 CONTROL_PLANE, WORKERS = "", "quarry-md-0"
 EAST, WEST = "quarry-md-0-east", "quarry-md-0-west"
 
@@ -65,8 +65,10 @@ async def machines(env: AccountedClusters) -> list[Any]:
 
 async def places(env: AccountedClusters) -> dict[str, int]:
     """How many machines are in each failure domain."""
-    found = [item.decode(Machine).spec.failure_domain for item in (await env.client.list(Machine.resource)).items]
-    return {one: found.count(one) for one in found}
+    failure_domains = [
+        item.decode(Machine).spec.failure_domain for item in (await env.client.list(Machine.resource)).items
+    ]
+    return {item: failure_domains.count(item) for item in failure_domains}
 
 
 async def rotate(env: ManagedEnvironment) -> None:
@@ -84,9 +86,9 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert base64.b64decode(there["credentials"]) == reader.encode()
     assert await env.machine_names("quarry") == before
     assert await names(env.client, NutanixMachineTemplate) == templates
-    found = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
+    raws = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
     canary = base64.b64encode(maker.encode())
-    assert not [raw for raw in found if canary in raw or b"another-canary" in raw]
+    assert not [raw for raw in raws if canary in raw or b"another-canary" in raw]
 
 
 async def shows_nothing(env: ManagedEnvironment, quarry: PlannedSteps) -> None:
@@ -99,10 +101,14 @@ async def shows_nothing(env: ManagedEnvironment, quarry: PlannedSteps) -> None:
         for item in (await env.client.list(kind)).items
         if kind != SECRET or item.name not in needs
     ]
-    there = [one.raw for one in (await (await env.workload(QUARRY)).list(SECRET)).items if one.name != "nutanix-creds"]
+    there = [
+        secret.raw
+        for secret in (await (await env.workload(QUARRY)).list(SECRET)).items
+        if secret.name != "nutanix-creds"
+    ]
     for canary in (MAKER, READER):
-        written = (canary.encode(), *(base64.b64encode(one.encode()) for one in CREDENTIALS.values()))
-        assert not [raw for raw in (*stored, *there) if any(one in raw for one in written)]
+        written = (canary.encode(), *(base64.b64encode(credential.encode()) for credential in CREDENTIALS.values()))
+        assert not [raw for raw in (*stored, *there) if any(item in raw for item in written)]
         assert canary not in repr(preview)
 
 

@@ -55,7 +55,7 @@ WITHOUT_PROVIDERS = sorted(
 PROVIDERS = {path.parent.name for path in SOURCES.glob("providers/*/provider.py")} | {"orchard"}
 NAMED_OTHERWISE = {
     kind
-    for kind in (one.resource.kind.casefold() for one in (*PROVIDER_KINDS, *INFRASTRUCTURE_KINDS))
+    for kind in (item.resource.kind.casefold() for item in (*PROVIDER_KINDS, *INFRASTRUCTURE_KINDS))
     if not any(name in kind for name in PROVIDERS)
 }
 """Kinds of providers that do not have its name in theirs."""
@@ -212,9 +212,9 @@ async def failure_domains(env: ManagedEnvironment) -> None:
     found = sorted(item.tree["spec"].get("failureDomain", "") for item in machines.items)
     assert found == ["", "east", "east", "west"]
     hardware = await env.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
-    assert sorted(one.tree["spec"].get("zone", "") for one in hardware.items) == ["", "east", "east", "west"]
+    assert sorted(item.tree["spec"].get("zone", "") for item in hardware.items) == ["", "east", "east", "west"]
     config = await env.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
-    assert sorted(one.name for one in config.items) == ["garden-md-0-east-1", "garden-md-0-west-1"]
+    assert sorted(item.name for item in config.items) == ["garden-md-0-east-1", "garden-md-0-west-1"]
 
     await env.apply(**fields(version="1.36", workers=2, in_place=False))
     await env.until_ready()
@@ -235,7 +235,7 @@ async def in_workload_cluster(env: ManagedEnvironment) -> None:
     east = {"domains": [{"name": "east", "groups": ["md-0"]}]}
     planned: Tree = {"spec": orchard.of_datacenter("/srv/pears") | east}
     preview = await env.preview(GARDEN, [tree_of_datacenter("/srv/pears") | planned])
-    assert [(one.verb, str(one)) for one in preview.workload if one.verb == "delete"] == [
+    assert [(item.verb, str(item)) for item in preview.workload if item.verb == "delete"] == [
         ("delete", "ConfigMap kube-system/domain-west")
     ]
     await orchard.edit(env, orchard.DATACENTER, "garden", spec=east)
@@ -247,8 +247,8 @@ async def in_workload_cluster(env: ManagedEnvironment) -> None:
 
 
 async def domains_there(workload: Client) -> list[str]:
-    found = await workload.list(CONFIG_MAP, "kube-system")
-    return [item.name for item in found.items if item.name.startswith("domain-")]
+    listed = await workload.list(CONFIG_MAP, "kube-system")
+    return [item.name for item in listed.items if item.name.startswith("domain-")]
 
 
 async def resolved(env: ManagedEnvironment) -> None:
@@ -262,9 +262,9 @@ async def resolved(env: ManagedEnvironment) -> None:
     await env.until_all(OrchardMachineTemplate.resource, "garden", lacks_rootstock)
     await env.until_ready()
     hardware = await env.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
-    assert sorted(one.tree["spec"].get("rootstock", "") for one in hardware.items) == ["", "Quince C", "Quince C"]
+    assert sorted(item.tree["spec"].get("rootstock", "") for item in hardware.items) == ["", "Quince C", "Quince C"]
     assert all(item.tree["status"]["ready"] for item in hardware.items), "by contract v1beta1"
-    assert all("initialization" not in one.tree["status"] for one in hardware.items)
+    assert all("initialization" not in item.tree["status"] for item in hardware.items)
 
 
 def lacks_rootstock(tree: Tree) -> object:
@@ -273,8 +273,8 @@ def lacks_rootstock(tree: Tree) -> object:
 
 
 async def replicas(env: ManagedEnvironment) -> dict[str, int]:
-    found = await env.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
-    return {item.name: item.decode(MachineDeployment).status.replicas or 0 for item in found.items}
+    listed = await env.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
+    return {item.name: item.decode(MachineDeployment).status.replicas or 0 for item in listed.items}
 
 
 def message_of(cluster: Cluster, type_: str) -> str:

@@ -214,7 +214,7 @@ async def planned_and_made(env: ManagedEnvironment, watch: Recorder, manifest: l
     seen["accepted"] += 1
     seen["with machines"] += bool(happened.going or happened.coming)
     seen["shipped exactly"] += preview.cni is not None and preview.cni.is_exact
-    seen["replaced"] += sum(len(one.replaced) for one in preview.groups)
+    seen["replaced"] += sum(len(item.replaced) for item in preview.groups)
     assert (await planned(env, manifest)).is_empty  # and then there is nothing left to do
     return True
 
@@ -242,9 +242,9 @@ async def story(simulation: Simulation, steps: Sequence[tuple[Change | None, int
 
 
 def _without_nulls(spec: Tree) -> None:
-    for one in spec["workerNodeGroupConfigurations"]:
-        if one.get("kubernetesVersion", "") is None:
-            del one["kubernetesVersion"]
+    for configuration in spec["workerNodeGroupConfigurations"]:
+        if configuration.get("kubernetesVersion", "") is None:
+            del configuration["kubernetesVersion"]
 
 
 @pytest.mark.demand("I20", L18="field by field, the CNI's objects as well")
@@ -311,11 +311,13 @@ def test_hooks_apply_flags_and_files_as_planned(change: Tree, flag: str, brought
         preview = await env.preview(GARDEN, await changed_to(env, change), front_end=FrontEnd.HOOKS)
         assert (preview.refusals, preview.stops) == ((), "")
         assert not any(group.going or group.coming for group in preview.groups)
-        planned = {one.name for group in preview.groups for one in group.upgraded}
+        planned = {item.name for group in preview.groups for item in group.upgraded}
 
         seen = await hooks.everything(env, **change)
         assert (
-            {one.spec.machine.name for one in seen.values()} == planned == {one.name for one in await machines_of(env)}
+            {item.spec.machine.name for item in seen.values()}
+            == planned
+            == {item.name for item in await machines_of(env)}
         )
         assert await identities(env) == before
         assert upgraders.changes.keys() == planned

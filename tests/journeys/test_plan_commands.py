@@ -94,7 +94,7 @@ def test_several_clusters_are_planned_at_once(env: LocalEnvironment) -> None:
     code, (garden, orchard) = of(env, f"{UPGRADED}---\n{ORCHARD}")
     assert code == 1
     assert [garden["name"], orchard["name"]] == ["garden", "orchard"]
-    assert {one["action"] for one in (*orchard["asked"], *orchard["objects"])} == {"create"}
+    assert {item["action"] for item in (*orchard["asked"], *orchard["objects"])} == {"create"}
     assert len(orchard["objects"]) == 9
     assert [group["coming"] for group in orchard["machines"]] == [1, 2]
     assert orchard["workloadCluster"]["exact"]
@@ -207,15 +207,15 @@ def test_objects_of_a_manifest_need_no_cluster(tmp_path: Path, env: LocalEnviron
     objects = generated(tmp_path, ORCHARD)
     _, (planned,) = of(env, ORCHARD)
     assert [(object_["kind"], object_["metadata"]["name"]) for object_ in objects] == [
-        (one["kind"], one["name"]) for one in planned["objects"]
+        (object_["kind"], object_["name"]) for object_ in planned["objects"]
     ]
-    assert all(one["metadata"]["namespace"] == "eksa-system" for one in objects)
-    control_plane = next(one for one in objects if one["kind"] == "KubeadmControlPlane")
+    assert all(object_["metadata"]["namespace"] == "eksa-system" for object_ in objects)
+    control_plane = next(object_ for object_ in objects if object_["kind"] == "KubeadmControlPlane")
     assert control_plane["spec"]["version"] == "v1.35.4-eks-1-35-1"
     (whole,) = generated(tmp_path, ORCHARD, "-o", "json")
     assert whole["items"] == objects
     shipped = generated(tmp_path, ORCHARD, "--workload")
-    assert {one["kind"] for one in shipped} == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}
+    assert {item["kind"] for item in shipped} == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}
 
 
 def test_the_objects_are_of_the_releases_of_a_folder(tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def test_machines_change_in_place_or_not_as_planned(change: str) -> None:
         await env.change(**wanted)
         await env.until_ready()
         await env.until_machines_rest("garden")
-        after = {one.name for one in await machines(env)}
-        assert {one.name for group in preview.groups for one in group.going} == before - after
+        after = {machine.name for machine in await machines(env)}
+        assert {item.name for group in preview.groups for item in group.going} == before - after
         assert sum(group.coming for group in preview.groups) == len(after - before)
-        planned = {one.name for group in preview.groups for one in group.upgraded}
+        planned = {item.name for group in preview.groups for item in group.upgraded}
         assert planned == {node for node, _ in upgraders.ran}
         assert {bool(group.fallback) for group in preview.groups if group.replaced} <= {True}
         assert {bool(group.fallback) for group in preview.groups if not group.replaced} <= {False}
@@ -149,14 +149,14 @@ def test_hooks_are_planned_as_they_are_answered() -> None:
         async with past_admission(env.client):
             await env.change(**asked(IN_PLACE, workers=TAINTED, count=3, **VERSION))
         await env.until(
-            lambda one: any(condition.reason == "InPlaceUpgradeRefused" for condition in one.status.conditions)
+            lambda item: any(condition.reason == "InPlaceUpgradeRefused" for condition in item.status.conditions)
         )
         stored = await as_it_is(env, **by_hooks)
         assert stored.stops.startswith("InPlaceUpgradeRefused: bootstrap.joinConfiguration.nodeRegistration.taints")
         assert await generations(env) == written, "Cluster API was not even asked"
         fallback = asked(FALLBACK, workers=TAINTED, count=3)
         replaced = await env.preview(GARDEN, await manifest(env, fallback), **by_hooks)
-        assert [(len(one.upgraded), len(one.replaced), bool(one.fallback)) for one in replaced.groups] == [
+        assert [(len(group.upgraded), len(group.replaced), bool(group.fallback)) for group in replaced.groups] == [
             (3, 0, False),
             (0, 2, True),
         ]

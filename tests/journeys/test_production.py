@@ -74,12 +74,12 @@ async def test_service_account_has_exactly_the_needed_rights(
     namespace = namespaces[0] if namespaces else ""
     either = {*EITHER, str(Grant(namespace, "", "events", "patch"))}  # an Event that comes again is patched
     unused = {*UNUSED} | {
-        Grant(namespace, GROUP, one, "patch") for one in ("oidcconfigs", "awsiamconfigs")
+        Grant(namespace, GROUP, item, "patch") for item in ("oidcconfigs", "awsiamconfigs")
     }  # none is named
     # Of a wrong record of the management cluster: `test_management.py`.
     unused |= {Grant(SYSTEM_NAMESPACE, "", "events", verb) for verb in ("create", "patch")}
     unused.add(Grant(SYSTEM_NAMESPACE, "", "secrets", "patch"))  # the webhooks' certificate is renewed
-    unused |= {one for one in rights_to_own(namespace) if not one.resource.startswith(OTHERS)}
+    unused |= {item for item in rights_to_own(namespace) if not item.resource.startswith(OTHERS)}
     unused.add(Grant("default", "", "secrets", "update"))  # and so is a kubeconfig
     unused.add(Grant(namespace, KUSTOMIZATION.group, KUSTOMIZATION.plural, "watch"))  # Flux is not installed
     async with production(control_plane, tmp_path, namespaces) as management:
@@ -101,13 +101,13 @@ async def test_service_account_has_exactly_the_needed_rights(
     }
     assert [str(grant) for grant in granted if "*" in "".join(grant)] == []
     # Of providers that no cluster here has: `test_rights`.
-    of_others = {one for one in granted if one.resource.startswith(OTHERS) or one.group.endswith("tinkerbell.org")}
+    of_others = {item for item in granted if item.resource.startswith(OTHERS) or item.group.endswith("tinkerbell.org")}
     asked = await everything_asked(
-        control_plane, since, {one for one in granted - unused - of_others if str(one) not in either}
+        control_plane, since, {item for item in granted - unused - of_others if str(item) not in either}
     )
     assert [str(request) for request in asked if request.code == FORBIDDEN] == []
     covered = [request for request in asked if request.object_ref and granted.intersection(uses(request))]
-    assert {str(one) for one in asked if one.object_ref} == {str(one) for one in covered}
+    assert {str(item) for item in asked if item.object_ref} == {str(item) for item in covered}
     used = {grant for request in asked for grant in uses(request)}
     assert {str(grant) for grant in granted - used - of_others} - either == {str(grant) for grant in unused}
 

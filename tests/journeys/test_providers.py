@@ -26,7 +26,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 def told_of(lives: Iterable[ProviderLife], *often: int) -> pytest.MarkDecorator:
     """Of lives at these places in every run."""
     return pytest.mark.parametrize(
-        "life", sampled(lives, *often), ids=lambda one: one.datacenter.removesuffix("DatacenterConfig").lower()
+        "life", sampled(lives, *often), ids=lambda item: item.datacenter.removesuffix("DatacenterConfig").lower()
     )
 
 
@@ -42,8 +42,8 @@ def tell(life: ProviderLife, simulate: Callable[[PlannedSteps], Awaitable[None]]
 
 
 def test_every_provider_has_a_life() -> None:
-    assert {one.datacenter for one in LIVES} == set(PROVIDERS)
-    assert {one.datacenter for one in LIVES if one.external_etcd} == {
+    assert {item.datacenter for item in LIVES} == set(PROVIDERS)
+    assert {item.datacenter for item in LIVES if item.external_etcd} == {
         kind for kind, provider in PROVIDERS.items() if provider.etcd
     }
 
@@ -75,7 +75,7 @@ def test_waiting_cluster_is_deleted_with_its_objects(life: ProviderLife) -> None
             await asyncio.sleep(CALM)
             kinds = {CATALOG.resource_of(tree["apiVersion"], tree["kind"]) for tree in steps.trees}
             found = [item for kind in kinds for item in (await env.client.list(kind, NAMESPACE)).items]
-            assert [one.key for one in found if one.name != "laptop"] == []
+            assert [item.key for item in found if item.name != "laptop"] == []
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -101,7 +101,7 @@ def test_machines_are_upgraded_in_place_or_refuse(life: ProviderLife) -> None:
 
 
 @pytest.mark.soak
-@told_of((one for one in LIVES if one.external_etcd), 0)
+@told_of((item for item in LIVES if item.external_etcd), 0)
 def test_a_cluster_has_an_etcd_of_its_own(life: ProviderLife) -> None:
     async def story(steps: PlannedSteps) -> None:
         env = steps.env

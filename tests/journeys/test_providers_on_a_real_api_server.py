@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 PATIENCE = 900.0
 """Seconds for one of them, which takes 30 and as many again where Kubernetes' garbage collector is new."""
-SNOW = [one.datacenter for one in LIVES].index("SnowDatacenterConfig")
+SNOW = [item.datacenter for item in LIVES].index("SnowDatacenterConfig")
 """It has most kinds of its own."""
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "life", sampled(LIVES, SNOW), ids=[one.datacenter.removesuffix("DatacenterConfig").lower() for one in LIVES]
+    "life", sampled(LIVES, SNOW), ids=[item.datacenter.removesuffix("DatacenterConfig").lower() for item in LIVES]
 )
 async def test_a_cluster_lives_and_ends(control_plane: ControlPlane, life: ProviderLife) -> None:
     async with asyncio.timeout(PATIENCE), managed_on(control_plane, MemoryStores()) as env:

@@ -88,8 +88,10 @@ async def manager_upgrade(env: ManagedEnvironment, releases: Path | None) -> Pre
 
 
 async def etcd(env: ManagedEnvironment) -> str | None:
-    found = await env.client.get(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
-    tag: str | None = found.tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]["local"]["imageTag"]
+    kubeadm_control_plane = await env.client.get(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
+    tag: str | None = kubeadm_control_plane.tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]["local"][
+        "imageTag"
+    ]
     return tag
 
 
@@ -340,12 +342,12 @@ def test_invalid_image_concerns_its_clusters_only(what: str) -> None:
         assert said(failed, names.READY).reason == Reason.BUNDLES_INVALID
         await asyncio.sleep(CALM)
         made = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
-        assert [one.name for one in made] == [OTHER.name]
+        assert [item.name for item in made] == [OTHER.name]
         planned = await PlanRequest(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(
             env.client, GARDEN.namespace
         )
         stop = f"{Reason.BUNDLES_INVALID}: {failed.status.failure_message}"
-        assert [one.now.stops for one in planned] == [stop, stop], "the other one would be stopped as well"
+        assert [item.now.stops for item in planned] == [stop, stop], "the other one would be stopped as well"
         await env.until_ready(OTHER)
         async with unasked(env.client):
             await env.client.delete(Bundles.resource, "bundles-debug", SYSTEM_NAMESPACE)

@@ -111,7 +111,12 @@ async def an_upgrade_that_does_not_end(env: ManagedEnvironment) -> None:
     await env.apply(**spec(1, 1))
     await env.until_ready()
     await env.change(kubernetesVersion="1.36")
-    await until_so(env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(ready(one)))
+    await until_so(
+        env,
+        ControlPlaneUpgrade.resource,
+        "garden-cp-upgrade",
+        lambda control_plane_upgrade: bool(ready(control_plane_upgrade)),
+    )
     await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
     await env.until_gone()
 
@@ -124,7 +129,9 @@ async def a_hand_that_edits(env: ManagedEnvironment) -> None:
     await env.apply()
     await env.until_ready()
     for _ in range(2):
-        await until_so(env, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "MachineMissing")
+        await until_so(
+            env, NodeUpgrade.resource, "odd", lambda node_upgrade: ready(node_upgrade)["reason"] == "MachineMissing"
+        )
         await env.until(lambda cluster: bool(cluster.status.ready))
         for resource, name, namespace in (
             (NodeUpgrade.resource, "odd", SYSTEM_NAMESPACE),
@@ -169,8 +176,8 @@ def on(life: ProviderLife) -> Callable[[ManagedEnvironment], Awaitable[None]]:
         await steps.in_place()
         life.kubernetes(steps, "1.36")
         await steps.make()
-        for one in (steps.spec["controlPlaneConfiguration"], *steps.spec["workerNodeGroupConfigurations"]):
-            one.pop("upgradeRolloutStrategy")
+        for item in (steps.spec["controlPlaneConfiguration"], *steps.spec["workerNodeGroupConfigurations"]):
+            item.pop("upgradeRolloutStrategy")
         life.more(steps.trees)
         await steps.make()
         life.less(steps.trees)

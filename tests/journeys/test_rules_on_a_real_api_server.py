@@ -56,7 +56,9 @@ async def are_refused(kubectl: Kubectl, cases: list[tuple[Tree, str]], reason: s
     assert output == ""  # nothing would have been stored
     # The second is what it says of an object that is alone.
     complaints = re.split(r"^(?=Error from server|The Cluster )", said, flags=re.MULTILINE)
-    refused = [" ".join(one.split()) for one in complaints if one.startswith(("Error", "The Cluster"))]
+    refused = [
+        " ".join(complaint.split()) for complaint in complaints if complaint.startswith(("Error", "The Cluster"))
+    ]
     for (edits, sentence), complaint in zip(cases, refused, strict=True):
         assert sentence in complaint, edits
         assert reason in complaint, edits
@@ -64,7 +66,7 @@ async def are_refused(kubectl: Kubectl, cases: list[tuple[Tree, str]], reason: s
 
 async def test_every_wrong_field_of_new_cluster_is_reported(control_plane: ControlPlane, tmp_path: Path) -> None:
     # This Cluster API makes external etcd.
-    wrong = [one for one in WRONG if "spec.externalEtcdConfiguration" not in one[0]]
+    wrong = [item for item in WRONG if "spec.externalEtcdConfiguration" not in item[0]]
     cases: list[tuple[Tree, str]] = [(edits, sentence) for edits, _, sentence in wrong]
     cases += [({VERSION: version}, sentence) for version, sentence in VERSIONS if sentence]
     async with admission(control_plane, tmp_path) as (_, kubectl):

@@ -162,7 +162,7 @@ def test_same_seed_of_chance_tells_same_story_again() -> None:
         plane.seed.kill(ETCD_POD, "etcd")
         await plane.until(plane.answers)
         found = [*(await plane.client.list(POD)).items, *(await plane.shoot.list(CONFIG_MAP)).items]
-        return [str(one.tree) for one in found]
+        return [str(item.tree) for item in found]
 
     first, again, other = (on_seeds(story, "a", seed=seed) for seed in (1, 1, 2))
     assert first == again
@@ -170,8 +170,8 @@ def test_same_seed_of_chance_tells_same_story_again() -> None:
 
 
 async def pods_of_api_server(plane: Plane) -> list[Key]:
-    found = await plane.client.list(POD, SHOOT, labels="role=apiserver")
-    return [pod.key for pod in found.items]
+    listed = await plane.client.list(POD, SHOOT, labels="role=apiserver")
+    return [pod.key for pod in listed.items]
 
 
 @pytest.mark.demand("G42")

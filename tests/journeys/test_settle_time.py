@@ -58,7 +58,7 @@ async def planned_and_made(
     await asyncio.sleep(CALM)
     await env.until_ready(VINEYARD)
     coming = {group.name: group.coming for group in preview.groups if group.coming}
-    going = {one.name: len(one.going) for one in preview.groups if one.going}
+    going = {group.name: len(group.going) for group in preview.groups if group.going}
     assert (made.coming, made.going) == (coming, going), [tree["kind"] for tree, _ in writes]
     return sum(coming.values())
 
@@ -77,7 +77,7 @@ def test_planned_change_is_the_same_however_written(seed: int, changes: int, etc
             chosen = rng.sample(trees, number % 5 + 1)
             for tree in chosen:
                 CHANGES[tree["kind"]](tree["spec"], number)
-            machines += await planned_and_made(env, made, trees, [(one, rng.choice(PAUSES)) for one in chosen])
+            machines += await planned_and_made(env, made, trees, [(item, rng.choice(PAUSES)) for item in chosen])
         assert machines >= changes, "what is counted must be worth counting"
         assert await warnings(env) == before
 
@@ -101,14 +101,14 @@ def test_in_every_order_five_objects_are_one_rollout(seconds: float) -> None:
 
 async def ready(env: ManagedEnvironment) -> tuple[str, str]:
     """Status and reason of condition Ready."""
-    found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
-    (condition,) = [one for one in found.status.conditions if one.type == "Ready"]
+    cluster = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
+    (condition,) = [condition for condition in cluster.status.conditions if condition.type == "Ready"]
     return condition.status, condition.reason
 
 
 async def message(env: ManagedEnvironment) -> str:
-    found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
-    return next(condition.message for condition in found.status.conditions if condition.type == "Ready")
+    cluster = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
+    return next(condition.message for condition in cluster.status.conditions if condition.type == "Ready")
 
 
 @pytest.mark.soak

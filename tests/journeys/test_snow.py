@@ -57,9 +57,9 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert await env.machine_names("glacier") == before
     assert await names(env.client, AWSSnowMachineTemplate) == templates
     workload = await env.workload(GLACIER)
-    found = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
+    raws = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
     canary = base64.b64encode(made.data["credentials"])
-    assert not [raw for raw in found if canary in raw or b"canary" in raw]
+    assert not [raw for raw in raws if canary in raw or b"canary" in raw]
 
 
 async def names(client: Client, kind: type[Any]) -> list[str]:

@@ -125,7 +125,7 @@ async def second(glacier: Glacier, *, host: str = "192.0.2.11", device: str = OT
     cluster["metadata"]["name"] = "moraine"
     cluster["spec"]["controlPlaneConfiguration"]["endpoint"] = {"host": host}
     if secret:
-        datacenter = copy.deepcopy(next(one for one in glacier.trees if one["kind"] == DATACENTER))
+        datacenter = copy.deepcopy(next(tree for tree in glacier.trees if tree["kind"] == DATACENTER))
         datacenter["metadata"]["name"] = cluster["spec"]["datacenterRef"]["name"] = "moraine"
         datacenter["spec"]["identityRef"]["name"] = secret
         await client.apply(SnowDatacenterConfig.resource, datacenter, field_manager="kubectl")
@@ -273,7 +273,7 @@ def test_an_upgrade_waits_for_the_image_of_its_version() -> None:
         devices.lacks(images=frozenset({AMI, "s.ami-1.36"}))
         await asyncio.sleep(PERIOD)
         await env.until_ready(GLACIER)
-        assert {one.split("-")[0] for one in await env.versions(GLACIER)} == {"v1.36.3"}
+        assert {version.split("-")[0] for version in await env.versions(GLACIER)} == {"v1.36.3"}
 
     tell(story)
 
@@ -389,8 +389,8 @@ def test_nothing_that_is_reported_has_keys_in_it() -> None:
         devices.lacks(images=frozenset())
         await asyncio.sleep(PERIOD)
         for resource in (Cluster.resource, KIND, SnowDatacenterConfig.resource, EVENT):
-            found = (await env.client.list(resource)).items
-            assert found
-            assert not [one for one in found if CANARY.encode() in one.raw or b"maker" in one.raw]
+            items = (await env.client.list(resource)).items
+            assert items
+            assert not [item for item in items if CANARY.encode() in item.raw or b"maker" in item.raw]
 
     tell(story)

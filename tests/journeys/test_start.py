@@ -361,7 +361,7 @@ def test_refused_release_holds_up_its_users_only(case: str) -> None:
         assert missing in synced.message
         assert (await cluster(env)).status.ready
         await env.apply(name=NEWCOMER.name)
-        result = await env.until(lambda one: one.status.failure_reason == Reason.EKSD_RELEASE_INVALID, NEWCOMER)
+        result = await env.until(lambda item: item.status.failure_reason == Reason.EKSD_RELEASE_INVALID, NEWCOMER)
         assert missing in (result.status.failure_message or "")
         if refused.others:
             assert (await said(env, MEADOW)).reason == "AsRendered"
@@ -395,7 +395,7 @@ def test_missing_release_is_reported_by_its_cluster() -> None:
         with pytest.raises(Invalid, match="has no EKSARelease"):
             await env.apply(name=NEWCOMER.name)
         await scale(env, GARDEN, 3)
-        result = await env.until(lambda one: bool(one.status.failure_reason))
+        result = await env.until(lambda item: bool(item.status.failure_reason))
         assert result.status.failure_reason == Reason.EKSA_VERSION_INVALID
         assert missing in (result.status.failure_message or "")
         await create_rbac(env.client)

@@ -34,7 +34,7 @@ Tell = Callable[[ManagedEnvironment], Awaitable[None]]
 def kinds_of(datacenter: str) -> tuple[str, ...]:
     """The CRDs of a Cluster API provider."""
     known = PROVIDERS[datacenter].infrastructure
-    return tuple(one.group_resource for one in (known.cluster, known.machine, known.machine_template))
+    return tuple(item.group_resource for item in (known.cluster, known.machine, known.machine_template))
 
 
 def story(tell: Tell, *, without: Iterable[str], simulates: bool = True) -> None:
@@ -75,8 +75,8 @@ def test_the_manager_starts_with_these_providers(installed: str) -> None:
         told = [log for log in logs if log["event"] == "optional kinds are not served"]
         assert len(told) == bool(absent)
         watched = [name for name in absent if "machines." not in name]
-        assert [name for one in told for name in watched if name not in one["reason"]] == []
-        assert [one for one in logs if one["event"] in ("watch interrupted", "not ready")] == []
+        assert [name for item in told for name in watched if name not in item["reason"]] == []
+        assert [log for log in logs if log["event"] in ("watch interrupted", "not ready")] == []
 
     story(tell, without=absent)
 
@@ -84,7 +84,7 @@ def test_the_manager_starts_with_these_providers(installed: str) -> None:
 @pytest.mark.parametrize("installed", sampled(ALL, 0))
 def test_cluster_becomes_ready_with_its_provider_alone(installed: str) -> None:
     absent = [name for kind in ALL if kind != installed for name in kinds_of(kind)]
-    life = next(one for one in LIVES if one.datacenter == installed)
+    life = next(live for live in LIVES if live.datacenter == installed)
 
     async def tell(env: ManagedEnvironment) -> None:
         await env.manager.leading.wait()
@@ -149,8 +149,8 @@ def test_a_definition_that_goes_and_comes_is_noticed(name: str) -> None:
         kind = "" if name == CORE else "optional "
         again = "all required kinds are served" if name == CORE else "all optional kinds are served"
         assert [log["event"] for log in logs if "served" in log["event"]] == [f"{kind}kinds are not served", again]
-        assert all(name in one["reason"] for one in logs if one["event"].endswith("not served"))
-        assert "watch interrupted" not in [one["event"] for one in logs]
+        assert all(name in log["reason"] for log in logs if log["event"].endswith("not served"))
+        assert "watch interrupted" not in [log["event"] for log in logs]
         await env.apply()
         await env.until_ready()
 

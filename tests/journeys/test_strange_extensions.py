@@ -44,7 +44,7 @@ def test_garbage_of_an_extension_is_reported(what: str) -> None:
             await answer(world, "a", ANSWERS[what])
             await asyncio.sleep(12 * MINUTE)
             status = (await world.shoot()).status
-            (error,) = [one for one in status.last_errors if one.task_id == "Deploy infrastructure"]
+            (error,) = [error for error in status.last_errors if error.task_id == "Deploy infrastructure"]
             assert "Infrastructure apple" in error.description
             assert len(error.description) <= LONGEST_DESCRIPTION
             assert status.last_operation is not None
@@ -66,8 +66,8 @@ def test_three_mebibytes_of_state_move() -> None:
             await asyncio.sleep(MINUTE)
             await world.move("b")
             await world.healthy("b")
-            found = await world.seeds["b"].client.get(Infrastructure.resource, "apple", NAMESPACE)
-            assert found.tree["status"]["state"]["terraform"] == state["terraform"]
+            infrastructure = await world.seeds["b"].client.get(Infrastructure.resource, "apple", NAMESPACE)
+            assert infrastructure.tree["status"]["state"]["terraform"] == state["terraform"]
             assert world.infrastructures.count("create", "b") == 0
 
     virtual.run(main, epoch=EPOCH, seed=1)

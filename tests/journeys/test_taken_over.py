@@ -25,7 +25,7 @@ from tests.support.environments.upgraders import Upgraders
 pytestmark = pytest.mark.embedded
 
 GARDEN, ROLLING, SETTLED = (Key(NAMESPACE, name) for name in ("garden", "rolling", "settled"))
-MACHINES, NODES, NODE_UPGRADES = (one.group_resource for one in (Machine.resource, NODE, NodeUpgrade.resource))
+MACHINES, NODES, NODE_UPGRADES = (item.group_resource for item in (Machine.resource, NODE, NodeUpgrade.resource))
 Story = Callable[[ManagedEnvironment], Awaitable[None]]
 
 
@@ -48,7 +48,7 @@ def go_on(stored: Stored, story: Story) -> None:
 def machines(stored: Stored, cluster: Key) -> dict[str, str]:
     """Uids of the machines of a cluster, by name."""
     found = stored.management.table(MACHINES).objects.values()
-    return {one.name: one.metadata.uid for one in found if one.tree["spec"]["clusterName"] == cluster.name}
+    return {item.name: item.metadata.uid for item in found if item.tree["spec"]["clusterName"] == cluster.name}
 
 
 def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
@@ -59,7 +59,7 @@ def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
         if object_.name in machines(stored, GARDEN)
     ]
     assert set(versions) == {OLD, NEW}
-    upgrades = [one.decode(NodeUpgrade) for one in stored.management.table(NODE_UPGRADES).objects.values()]
+    upgrades = [object_.decode(NodeUpgrade) for object_ in stored.management.table(NODE_UPGRADES).objects.values()]
     assert {upgrade.status.completed for upgrade in upgrades} == {True, False}
     assert len(upgrades) < len(machines(stored, GARDEN)) - 1
     assert len(machines(stored, ROLLING)) == 4
@@ -138,7 +138,7 @@ def _beyond_status(change: Change) -> list[str]:
     is_of_it = change.key.name == SETTLED.name or labels.get("cluster.x-k8s.io/cluster-name") == SETTLED.name
     if change.table == "events" or not (is_of_it or change.key.name.startswith("settled-")):
         return []
-    old, new = (_content(one.tree) if one else None for one in (change.before, change.after))
+    old, new = (_content(item.tree) if item else None for item in (change.before, change.after))
     return [f"{change.after.kind} {change.key}: {old} {new}"] if old != new or change.deleted else []
 
 
@@ -151,9 +151,9 @@ def _content(tree: Tree) -> Tree:
 
 def _versions(stored: Stored, cluster: Key) -> set[str]:
     found = stored.management.table(MACHINES).objects.values()
-    return {one.tree["spec"]["version"] for one in found if one.tree["spec"]["clusterName"] == cluster.name}
+    return {item.tree["spec"]["version"] for item in found if item.tree["spec"]["clusterName"] == cluster.name}
 
 
 def _nodes(stored: Stored) -> dict[str, str]:
     found = stored.workloads.open(WORKLOAD).table(NODES).objects.values()
-    return {one.name: one.metadata.uid for one in found}
+    return {item.name: item.metadata.uid for item in found}

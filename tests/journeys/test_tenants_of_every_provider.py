@@ -86,8 +86,8 @@ class Scene:
     def made(self) -> list[str]:
         """The objects made for bob."""
         found = (object_ for _, table in self.env.store.tables() for object_ in table.objects.values())
-        made = [one for one in found if (owner := owner_of(one.metadata.labels)) and owner.namespace == BOB]
-        return sorted(f"{one.kind} {one.key}" for one in made)
+        made = [item for item in found if (owner := owner_of(item.metadata.labels)) and owner.namespace == BOB]
+        return sorted(f"{item.kind} {item.key}" for item in made)
 
 
 def everything_of(env: ManagedEnvironment) -> dict[str, object]:
@@ -97,20 +97,20 @@ def everything_of(env: ManagedEnvironment) -> dict[str, object]:
     objects = [
         object_ for name, table in env.store.tables() if name not in NOT_CONTENT for object_ in table.objects.values()
     ]
-    for one in objects:
-        tree, metadata = one.tree, one.tree["metadata"]
+    for item in objects:
+        tree, metadata = item.tree, item.tree["metadata"]
         labels = metadata.get("labels") or {}
-        is_hers = one.namespace == ALICE or (one.namespace in ("", SYSTEM_NAMESPACE) and of(tree) in names)
+        is_hers = item.namespace == ALICE or (item.namespace in ("", SYSTEM_NAMESPACE) and of(tree) in names)
         is_hers = is_hers or labels.get(CLUSTER_NAMESPACE_LABEL) == ALICE or _is_her_machine(labels, names)
         if not is_hers:
             continue
         content = {name: tree.get(name) for name in ("spec", "data", "type")}
         content |= {name: metadata.get(name) for name in ("uid", "labels", "ownerReferences", "deletionTimestamp")}
-        if one.kind == "Cluster" and one.namespace == ALICE:
+        if item.kind == "Cluster" and item.namespace == ALICE:
             status = tree["status"]
             conditions = sorted((each["type"], each["status"]) for each in status["conditions"])
             content["status"] = (conditions, status["phase"], status.get("failureReason"))
-        found[f"{one.kind} {one.key}"] = content
+        found[f"{item.kind} {item.key}"] = content
     return found
 
 
@@ -220,7 +220,7 @@ async def objects_of_others(scene: Scene) -> None:
     assert left
     await apply(scene.bob, scene.trees("finch"))
     assert (await scene.told("finch"))[0] == "ClusterNameTaken"
-    assert [one for one in scene.made() if "eksa-system" in one] == []
+    assert [item for item in scene.made() if "eksa-system" in item] == []
     await scene.delete("finch")
     for resource, key, tree in left:
         found = (await scene.env.client.get(resource, key.name, key.namespace)).tree

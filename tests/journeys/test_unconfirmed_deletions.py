@@ -25,7 +25,7 @@ KINDS: tuple[type[Extended], ...] = (*EXTENSION_KINDS, BackupBucket)
 
 def inventory(world: World) -> list[str]:
     kinds: tuple[Literal["VirtualMachine", "Network", "Bucket"], ...] = ("VirtualMachine", "Network", "Bucket")
-    return sorted(f"{kind} {one.name} {one.id}" for kind in kinds for one in world.cloud.inventory.all(kind))
+    return sorted(f"{kind} {item.name} {item.id}" for kind in kinds for item in world.cloud.inventory.all(kind))
 
 
 def changes(world: World) -> list[str]:

@@ -111,7 +111,9 @@ def test_silent_cluster_says_so_and_goes_on_later() -> None:
             mute.over = True
             await env.until_ready(key)
             cni = next(
-                one for one in (await stored(env, key)).status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED
+                condition
+                for condition in (await stored(env, key)).status.conditions
+                if condition.type == names.DEFAULT_CNI_CONFIGURED
             )
             assert (cni.status, cni.reason) != ("False", Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS)
 
@@ -131,8 +133,8 @@ def test_cni_change_reverted_midway_leaves_nothing() -> None:
             workload = await env.workload()
 
             async def policy() -> str:
-                found = await workload.get(CONFIG_MAP, "cilium-config", "kube-system")
-                return str(found.tree["data"]["enable-policy"])
+                config_map = await workload.get(CONFIG_MAP, "cilium-config", "kube-system")
+                return str(config_map.tree["data"]["enable-policy"])
 
             mute.over, mute.last = False, "cilium-config"
             await env.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": "always"}}})

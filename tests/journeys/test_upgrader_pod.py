@@ -132,8 +132,8 @@ async def upgrade(here: Environment, name: str) -> None:
 def said(status: Tree) -> dict[str, str]:
     """Termination message by container."""
     return {
-        one["name"]: one["state"].get("terminated", {}).get("message", "")
-        for one in (*status["initContainerStatuses"], *status["containerStatuses"])
+        item["name"]: item["state"].get("terminated", {}).get("message", "")
+        for item in (*status["initContainerStatuses"], *status["containerStatuses"])
     }
 
 

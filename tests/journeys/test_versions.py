@@ -57,8 +57,8 @@ def machines(env: ManagedEnvironment) -> set[str]:
 async def pod_network_image(env: ManagedEnvironment, cluster: str = "garden") -> str:
     secret = await env.client.get(SECRET, f"{cluster}-kubeconfig", NAMESPACE)
     workload = env.workloads.connect(secret.decode(Secret).data["value"])
-    found = await workload.get(DAEMON_SET, "kindnet", "kube-system")
-    image: str = found.tree["spec"]["template"]["spec"]["containers"][0]["image"]
+    daemon_set = await workload.get(DAEMON_SET, "kindnet", "kube-system")
+    image: str = daemon_set.tree["spec"]["template"]["spec"]["containers"][0]["image"]
     return image
 
 

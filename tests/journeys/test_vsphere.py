@@ -56,9 +56,9 @@ async def rotate(env: ManagedEnvironment) -> None:
     assert base64.b64decode(there.tree["data"]["vcenter.example.com.password"]) == b"another-reader"
     assert await env.machine_names("vineyard") == before
     assert await names(env.client, VSphereMachineTemplate) == templates
-    found = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
+    raws = [item.raw for kind in (SECRET, CONFIG_MAP) for item in (await workload.list(kind)).items]
     canary = base64.b64encode(b"another-canary")
-    assert not [raw for raw in found if canary in raw or b"another-canary" in raw]
+    assert not [raw for raw in raws if canary in raw or b"another-canary" in raw]
 
 
 async def names(client: Client, kind: type[Any]) -> list[str]:

@@ -85,7 +85,7 @@ def tell(story: Story) -> None:
 async def apply(vineyard: Vineyard) -> None:
     """Apply all, and wait until nothing more happens."""
     for tree in vineyard.trees:
-        resource = next(one for one in (Cluster.resource, DATACENTER, MACHINES) if one.kind == tree["kind"])
+        resource = next(item for item in (Cluster.resource, DATACENTER, MACHINES) if item.kind == tree["kind"])
         await vineyard.env.client.apply(resource, tree, field_manager="kubectl")
     await asyncio.sleep(CALM)
 
@@ -369,7 +369,7 @@ def test_a_template_that_is_left_out_is_looked_up() -> None:
 @pytest.mark.parametrize("is_named", sampled([False, True], 1), ids=["left out", "a pattern"])
 def test_other_template_or_lost_status_changes_nothing(is_named: bool) -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
-        for tree in (one for one in vineyard.trees if one["kind"] == MACHINES.kind):
+        for tree in (tree for tree in vineyard.trees if tree["kind"] == MACHINES.kind):
             tree["spec"] |= {"template": "Templates/*"}
             if not is_named:
                 del tree["spec"]["template"]

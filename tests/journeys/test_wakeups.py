@@ -105,8 +105,8 @@ async def made(env: Environment, objects: Iterable[tuple[Resource, Tree]]) -> No
 def test_incomplete_cluster_does_all_it_can(first: int) -> None:
     async def story(env: Environment) -> None:
         objects = objects_of("garden")
-        for one in objects[first:] + objects[:first]:
-            await made(env, [one])
+        for object_ in objects[first:] + objects[:first]:
+            await made(env, [object_])
             await nobody_slept(env)
         workload = await env.connect("garden")
         await workload.create(DAEMON_SET, pod_network())
@@ -140,10 +140,10 @@ def test_upgrade_scaling_and_pause_wake_up_all() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-@pytest.mark.parametrize("resource", [KubeadmConfig.resource, DockerMachine.resource], ids=lambda one: str(one.kind))
+@pytest.mark.parametrize("resource", [KubeadmConfig.resource, DockerMachine.resource], ids=lambda item: str(item.kind))
 def test_removed_parts_of_a_waiting_machine_return(resource: Resource) -> None:
     async def story(env: Environment) -> None:
-        await made(env, [one for one in objects_of("garden") if one[0] != KubeadmControlPlane.resource])
+        await made(env, [item for item in objects_of("garden") if item[0] != KubeadmControlPlane.resource])
         await asyncio.sleep(60)
         part = env.cache(resource).list()[0]
         await env.client.delete(resource, part.name, SYSTEM_NAMESPACE)
@@ -161,7 +161,7 @@ def test_api_server_has_the_version_of_its_machine() -> None:
     async def story(env: Environment) -> None:
         await env.create("garden")
         await env.change(KubeadmControlPlane.resource, "garden", PAUSE)
-        [machine] = [one for one in machines(env, "garden") if "-md-" not in one.metadata.name]
+        [machine] = [machine for machine in machines(env, "garden") if "-md-" not in machine.metadata.name]
         await env.change(Machine.resource, machine.metadata.name, {"spec": {"version": NEW}})
         await asyncio.sleep(60)
         workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
@@ -177,10 +177,10 @@ def test_api_server_has_the_version_of_its_machine() -> None:
 def test_machine_with_edited_bootstrap_is_replaced() -> None:
     async def story(env: Environment) -> None:
         await env.create("garden")
-        [machine] = [one for one in machines(env, "garden") if "-md-" not in one.metadata.name]
+        [machine] = [machine for machine in machines(env, "garden") if "-md-" not in machine.metadata.name]
         await env.change(KubeadmConfig.resource, machine.metadata.name, {"spec": {"preKubeadmCommands": ["true"]}})
         await nobody_slept(env)
-        [another] = [one for one in machines(env, "garden") if "-md-" not in one.metadata.name]
+        [another] = [machine for machine in machines(env, "garden") if "-md-" not in machine.metadata.name]
         assert another.metadata.uid != machine.metadata.uid
 
     simulate(story)

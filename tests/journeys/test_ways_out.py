@@ -58,8 +58,8 @@ def said(cluster: Cluster) -> dict[str, tuple[str, str]]:
 
 
 async def hold(env: ManagedEnvironment, finalizer: str) -> None:
-    found = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-    finalizers = {"metadata": {"finalizers": [*found.metadata.finalizers, finalizer]}}
+    cluster = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    finalizers = {"metadata": {"finalizers": [*cluster.metadata.finalizers, finalizer]}}
     await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=finalizers, type=PatchType.MERGE)
 
 

@@ -50,10 +50,10 @@ def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], timing: Timi
 
 
 async def those(env: ManagedEnvironment, resource: Resource, *, is_worker: bool = True) -> list[Object]:
-    found = (await env.client.list(resource, SYSTEM_NAMESPACE)).items
+    items = (await env.client.list(resource, SYSTEM_NAMESPACE)).items
     if resource != Machine.resource:
-        return found
-    return [one for one in found if (contract.CONTROL_PLANE_LABEL not in one.metadata.labels) == is_worker]
+        return items
+    return [item for item in items if (contract.CONTROL_PLANE_LABEL not in item.metadata.labels) == is_worker]
 
 
 async def edit(env: ManagedEnvironment, one: Object, resource: Resource, patch: Tree) -> None:
@@ -88,8 +88,8 @@ def test_upgrade_held_by_a_pause_names_it_and_resumes(what: str) -> None:
 
     async def story(env: ManagedEnvironment) -> None:
         held = await those(env, resource, is_worker=is_worker)
-        for one in held:
-            await edit(env, one, resource, pause)
+        for item in held:
+            await edit(env, item, resource, pause)
         await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(CALM)
         status = (await the_cluster(env)).status
@@ -160,8 +160,10 @@ def test_scale_up_without_boots_says_so_in_half_hour() -> None:
 
 def test_change_that_waits_for_ever_is_not_polled() -> None:
     async def story(env: ManagedEnvironment) -> None:
-        for one in await those(env, Machine.resource):
-            await edit(env, one, Machine.resource, {"metadata": {"finalizers": [*one.metadata.finalizers, "a.com/b"]}})
+        for item in await those(env, Machine.resource):
+            await edit(
+                env, item, Machine.resource, {"metadata": {"finalizers": [*item.metadata.finalizers, "a.com/b"]}}
+            )
         await env.change(workerNodeGroupConfigurations=[await group_of(env, count=1)])
         await asyncio.sleep(CALM)
         before = await said(env, names.WORKERS_READY)

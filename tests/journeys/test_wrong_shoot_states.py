@@ -134,7 +134,7 @@ def test_older_shoot_state_of_lost_seed_is_refused() -> None:
                 await world.healthy("b", seconds=900)
             last = (await world.shoot()).status.last_operation
             assert last is not None
-            found, allowed = (one.metadata.annotations[STATE_REVISION] for one in (before, newest))
+            found, allowed = (item.metadata.annotations[STATE_REVISION] for item in (before, newest))
             assert f"metadata.annotations[{STATE_REVISION}]: found {found}" in last.description
             command = f"kubectl annotate shootstate apple -n {NAMESPACE} --overwrite {STATE_REVISION}="
             assert command in last.description

@@ -97,8 +97,8 @@ async def test_its_machines_are_replaced_by_newer_ones(home: Path, clean: Footpr
         await cluster("wait", "--for=condition=Available", "deployments", "--all", "-A", f"--timeout={READY_SECONDS}s")
         await manages_itself(env, cluster)
         machines = (await cluster.tree("machines.cluster.x-k8s.io", "-A"))["items"]
-        own = [one["metadata"] for one in machines if one["metadata"]["labels"][CLUSTER_NAME_LABEL] == NAME]
-        plane, worker = sorted(own, key=lambda one: CONTROL_PLANE_LABEL not in one["labels"])
+        own = [machine["metadata"] for machine in machines if machine["metadata"]["labels"][CLUSTER_NAME_LABEL] == NAME]
+        plane, worker = sorted(own, key=lambda item: CONTROL_PLANE_LABEL not in item["labels"])
         node = await cluster.tree("nodes", plane["name"])
         joined = node["metadata"]["creationTimestamp"]
         assert joined <= worker["creationTimestamp"], "the control plane comes first"

@@ -152,7 +152,7 @@ async def is_upgraded(
     async def statuses() -> list[Status]:
         return list((await etcd.look())[0].values())
 
-    found = await eventually(statuses, lambda all_: [minor_of(one.storage_version) for one in all_] == formats)
+    found = await eventually(statuses, lambda all_: [minor_of(item.storage_version) for item in all_] == formats)
     assert {status.version for status in found} == {AFTER}
 
 

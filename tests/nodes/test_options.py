@@ -190,10 +190,10 @@ async def requests_are_audited(env: RealEnvironment, workload: Kubectl, plane: s
     await workload("create", "configmap", "seen", "--from-literal=colour=red")
     await workload("create", "secret", "generic", "unseen", "--from-literal=colour=blue")
     log = [json.loads(line) for line in (await inside(env, plane, "cat", AUDIT_LOG)).splitlines()]
-    sent = [one["requestObject"] for one in log if one["verb"] == "create" and "requestObject" in one]
-    assert [one["data"] for one in sent if one["metadata"].get("name") == "seen"] == [{"colour": "red"}]
-    assert {one["objectRef"]["resource"] for one in log} == {"configmaps"}
-    assert {one["objectRef"]["namespace"] for one in log} == {"default"}
+    sent = [entry["requestObject"] for entry in log if entry["verb"] == "create" and "requestObject" in entry]
+    assert [item["data"] for item in sent if item["metadata"].get("name") == "seen"] == [{"colour": "red"}]
+    assert {entry["objectRef"]["resource"] for entry in log} == {"configmaps"}
+    assert {entry["objectRef"]["namespace"] for entry in log} == {"default"}
 
 
 async def images_come_from_the_mirror_or_by_the_proxy(workload: Kubectl, mirror: Listener, proxy: Listener) -> None:

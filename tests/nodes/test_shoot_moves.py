@@ -92,11 +92,11 @@ async def certified(kubectl: Kubectl) -> None:
 
     async def is_done() -> bool:
         found = (await kubectl.tree("certificatesigningrequests"))["items"]
-        serving = [one for one in found if one["spec"]["signerName"] == "kubernetes.io/kubelet-serving"]
+        serving = [item for item in found if item["spec"]["signerName"] == "kubernetes.io/kubelet-serving"]
         for one in serving:
             if "conditions" not in one["status"]:
                 await kubectl("certificate", "approve", one["metadata"]["name"])
-        issued = {one["spec"]["username"] for one in serving if one["status"].get("certificate")}
+        issued = {item["spec"]["username"] for item in serving if item["status"].get("certificate")}
         return len(issued) == NODES
 
     await eventually(is_done)

@@ -112,7 +112,7 @@ async def _until(client: Client, is_so: Callable[[Objects], bool]) -> None:
 
 
 def _is_ready(name: str, objects: Objects) -> bool:
-    found = next(one for one in objects["Cluster"] if one["metadata"]["name"] == name)
+    found = next(item for item in objects["Cluster"] if item["metadata"]["name"] == name)
     return _holds(found, "Ready") and found["status"].get("observedGeneration") == found["metadata"]["generation"]
 
 
@@ -123,22 +123,22 @@ def _holds(found: Tree, type_: str) -> bool:
 
 def _completed(objects: Objects) -> list[str]:
     """Machines of clusters in place whose version is the new one."""
-    machines = [one for one in objects["Machine"] if one["spec"]["clusterName"] == "garden"]
+    machines = [item for item in objects["Machine"] if item["spec"]["clusterName"] == "garden"]
     return [machine["metadata"]["name"] for machine in machines if machine["spec"]["version"].startswith(f"v{NEW}")]
 
 
 def _is_in_the_middle(objects: Objects) -> bool:
     """A node is between its steps, others of its group are done or not begun; a machine is being replaced."""
-    begun = [one for one in objects["NodeUpgrade"] if not one.get("status", {}).get("completed")]
-    is_between = any(_holds(one, "KubeadmUpgraded") and not _holds(one, "KubeletUpgraded") for one in begun)
-    rolling = [one for one in objects["Machine"] if one["spec"]["clusterName"] == "rolling"]
+    begun = [item for item in objects["NodeUpgrade"] if not item.get("status", {}).get("completed")]
+    is_between = any(_holds(item, "KubeadmUpgraded") and not _holds(item, "KubeletUpgraded") for item in begun)
+    rolling = [item for item in objects["Machine"] if item["spec"]["clusterName"] == "rolling"]
     return is_between and len(_completed(objects)) in (2, 3) and len(rolling) > 1 + WORKERS["rolling"]
 
 
 def _files(home: Path) -> Iterator[Path]:
     for name in KEPT:
         for path in sorted(home.glob(f"{name}*")):
-            yield from sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+            yield from sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
 
 
 def _pack(home: Path, killed: datetime, target: Path) -> None:

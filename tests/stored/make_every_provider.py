@@ -41,7 +41,7 @@ def make(target: Path) -> None:
         home = Path(folder)
         asyncio.run(_write(settled(), home))
         with tarfile.open(target, "w:xz", preset=9) as archive:
-            for path in sorted(one for one in home.rglob("*") if one.is_file() and one.suffix != ".db-shm"):
+            for path in sorted(path for path in home.rglob("*") if path.is_file() and path.suffix != ".db-shm"):
                 entry = archive.gettarinfo(path, str(path.relative_to(home)))
                 entry.uid = entry.gid = 0
                 entry.uname = entry.gname = ""

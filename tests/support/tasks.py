@@ -11,7 +11,7 @@ from typing import Any
 @asynccontextmanager
 async def running(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[None]:
     """Within the block all of this runs; then it is cancelled, however it ends."""
-    tasks = [asyncio.create_task(one) for one in work]
+    tasks = [asyncio.create_task(item) for item in work]
     try:
         yield
     finally:

@@ -92,7 +92,7 @@ async def test_two_members_that_follow_take_no_snapshots(tmp_path: Path) -> None
             leader = (await client.status()).leader
             ids = [(await member.client().status()).header.member_id for member in members]
         leading = members[ids.index(leader)]
-        following = next(one for one in members if one is not leading)
+        following = next(member for member in members if member is not leading)
         store = f"file://{tmp_path}/store"
         async with (
             running_agent(store, following.endpoint, tmp_path / "following.log", *FLAGS) as follower,

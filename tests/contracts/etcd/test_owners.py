@@ -110,8 +110,8 @@ async def test_killed_agent_leaves_a_proxy_that_shuts(tmp_path: Path, component:
         await source.agent.kill()
         killed = time.monotonic()
         served = moves.witnesses.served
-        await eventually(lambda: time.monotonic() - max(one[1] for one in served) > 3 * QUICK.poll_period)
-        assert max(one[1] for one in served) <= killed + QUICK.validity + 0.5
+        await eventually(lambda: time.monotonic() - max(item[1] for item in served) > 3 * QUICK.poll_period)
+        assert max(item[1] for item in served) <= killed + QUICK.validity + 0.5
         assert source.etcd_pid() is not None, "etcd lives, and nobody is let in"
         await source.start_agent()
         await source.serves()

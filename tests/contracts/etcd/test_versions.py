@@ -99,7 +99,7 @@ async def test_a_snapshot_says_which_etcd_starts_with_it(tmp_path: Path, minor: 
     assert minor in done.etcd
     for one in done.etcd:
         assert await starts(one, folder)
-    older = [one for one in MINORS[: MINORS.index(minor)] if one != "3.5"]  # 3.5 does not look at the version
+    older = [item for item in MINORS[: MINORS.index(minor)] if item != "3.5"]  # 3.5 does not look at the version
     for one in older:
         assert not await starts(one, folder)
 

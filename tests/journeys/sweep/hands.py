@@ -106,9 +106,9 @@ async def drop_node(h: History) -> str:
 async def drop_cni(h: History) -> str:
     with suppress(KubeError):
         workload = await h.env.workload()
-        for one in (await workload.list(DAEMON_SET, "kube-system")).items:
-            if one.name == "kindnet":
-                await workload.delete(DAEMON_SET, one.name, one.namespace)
+        for daemon_set in (await workload.list(DAEMON_SET, "kube-system")).items:
+            if daemon_set.name == "kindnet":
+                await workload.delete(DAEMON_SET, daemon_set.name, daemon_set.namespace)
     return "delete the CNI"
 
 
@@ -141,9 +141,9 @@ def _replicas(h: History) -> Tree:
 
 
 HANDS: dict[str, Act] = {
-    **{f"delete {kind_of(one)}": removal(one) for one in KEPT},
-    **{f"{what} {kind_of(one)}": hand(what, patch, one) for what, patch in STRIPPED.items() for one in KEPT},
-    **{f"pause {kind_of(one)}": hand("pause", _pause, one) for one in PAUSABLE},
+    **{f"delete {kind_of(item)}": removal(item) for item in KEPT},
+    **{f"{what} {kind_of(item)}": hand(what, patch, item) for what, patch in STRIPPED.items() for item in KEPT},
+    **{f"pause {kind_of(item)}": hand("pause", _pause, item) for item in PAUSABLE},
     "set replicas": hand("set the replicas of", _replicas, MachineDeployment.resource),
     "delete the copy": delete_copy,
     "foreign": foreign,

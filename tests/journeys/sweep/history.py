@@ -111,7 +111,7 @@ async def objects(h: History, *resources: Resource) -> list[Where]:
     for resource in resources or MADE:
         listed = await h.env.client.list(resource, SYSTEM_NAMESPACE)
         found += [(resource, item.name, item.namespace) for item in listed.items]
-    return sorted(found, key=lambda one: (one[0].kind, one[1]))
+    return sorted(found, key=lambda item: (item[0].kind, item[1]))
 
 
 async def any_object(h: History, *resources: Resource) -> Where | None:

@@ -114,7 +114,7 @@ async def ends_well(h: History) -> None:
     else:
         left = await settled(h)
     if left:
-        raise AssertionError("\n".join([*h.told, "left:", *(f"  {one}" for one in left), await ready_of(h)]))
+        raise AssertionError("\n".join([*h.told, "left:", *(f"  {item}" for item in left), await ready_of(h)]))
 
 
 async def settled(h: History) -> list[Wrong]:

@@ -120,9 +120,9 @@ async def _live(h: History, left: Iterator[str], known: dict[str, Act], *, fails
     crashed = asyncio.Event()
     for name in left:
         if fails:
-            h.faults.present = tuple(one for one in Fault if h.rng.random() < 0.2)
+            h.faults.present = tuple(item for item in Fault if h.rng.random() < 0.2)
             if h.faults.present:
-                h.say(f"faults: {', '.join(one.value for one in h.faults.present)}")
+                h.say(f"faults: {', '.join(item.value for item in h.faults.present)}")
         h.say(await known[name](h))
         if fails and h.rng.random() < 0.25:
             h.faults.after_write = crashed.set

@@ -276,7 +276,7 @@ async def bootstrap(hosts: Hosts, store: MemoryStore | None = None) -> AsyncIter
 
 async def until_step(act: Callable[[], Awaitable[None]], env: Bootstrap, step: str, seconds: float = 0.3) -> None:
     """Run a command until it is in the middle of a step, and end it there."""
-    title = next(one.title for one in env.creation(env.client()).steps() if one.name == step)
+    title = next(item.title for item in env.creation(env.client()).steps() if item.name == step)
     began = asyncio.Event()
     env.progress.on_wait = lambda text: began.set() if text == title else None
     task = asyncio.ensure_future(act())

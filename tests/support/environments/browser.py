@@ -50,9 +50,9 @@ def dashboard(env: LocalEnvironment, *flags: str) -> Iterator[str]:
         )
         assert process.stdout is not None
         try:
-            found = re.search(r"http://\S+", process.stdout.readline())
-            assert found is not None, (env.home / "dashboard.log").read_text()
-            yield found[0]
+            match = re.search(r"http://\S+", process.stdout.readline())
+            assert match is not None, (env.home / "dashboard.log").read_text()
+            yield match[0]
         finally:
             process.terminate()
             assert process.wait(SECONDS) in (0, 130)

@@ -111,7 +111,7 @@ class RealClusterApi(ManagedClusters):
     @property
     def written(self) -> list[Request]:
         apart = ("/leases", "/events", "/selfsubject")
-        return [one for one in self.transport.written if not any(part in one.path for part in apart)]
+        return [item for item in self.transport.written if not any(part in item.path for part in apart)]
 
     async def provide_etcd(self, cluster: str) -> None:
         """Bring an administrator's parts for a cluster whose etcd is elsewhere: its authority, and a client of it."""

@@ -31,7 +31,7 @@ CONTROLLERS = (SOURCE_CONTROLLER, KUSTOMIZE_CONTROLLER)
 
 def why_no_flux() -> str:
     """Advice when the controllers are not built; empty when they are."""
-    missing = [one.label for one in CONTROLLERS if not is_finished(one.home(assets_folder()))]
+    missing = [controller.label for controller in CONTROLLERS if not is_finished(controller.home(assets_folder()))]
     return f"{' and '.join(missing)} not built: run make real-assets REAL=flux" if missing else ""
 
 
@@ -40,17 +40,19 @@ async def real_flux(control_plane: ControlPlane, client: Client, folder: Path) -
     """Flux on a management cluster: its kinds, and both controllers, which end with the block."""
     await client.apply(NAMESPACE, {"metadata": {"name": FLUX_NAMESPACE}})
     found = list(definitions())
-    await asyncio.gather(*(client.apply(CUSTOM_RESOURCE_DEFINITION, one) for one in found))
-    await until_established(client, {one["metadata"]["name"] for one in found})
+    await asyncio.gather(*(client.apply(CUSTOM_RESOURCE_DEFINITION, item) for item in found))
+    await until_established(client, {item["metadata"]["name"] for item in found})
     async with supervised(folder, SystemClock()) as supervisor:
-        await asyncio.gather(*(_start(one.name, control_plane, client, supervisor) for one in CONTROLLERS))
+        await asyncio.gather(
+            *(_start(controller.name, control_plane, client, supervisor) for controller in CONTROLLERS)
+        )
         yield
 
 
 def definitions() -> Iterator[Tree]:
     """The CRDs of both controllers."""
-    for one in CONTROLLERS:
-        for path in sorted((one.home(assets_folder()) / "config/crd/bases").glob("*.yaml")):
+    for controller in CONTROLLERS:
+        for path in sorted((controller.home(assets_folder()) / "config/crd/bases").glob("*.yaml")):
             yield from (tree for tree in yaml_trees.trees(path.read_bytes(), path.name) if tree)
 
 
@@ -77,7 +79,7 @@ async def _start(name: str, control_plane: ControlPlane, client: Client, supervi
         options |= {"storage-adv-addr": f"{HOST}:{files}"}
     else:
         options |= {"http-retry": "1"}
-    program = next(one.home(assets_folder()) / name for one in CONTROLLERS if one.name == name)
+    program = next(controller.home(assets_folder()) / name for controller in CONTROLLERS if controller.name == name)
     environment = {"KUBECONFIG": str(kubeconfig), "RUNTIME_NAMESPACE": FLUX_NAMESPACE, "TMPDIR": str(folder / "tmp")}
     arguments: list[str | Path] = [program, *(f"--{option}={value}" for option, value in options.items())]
 

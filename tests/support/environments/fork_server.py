@@ -38,7 +38,7 @@ def run(
     task = json.dumps({"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(_address())
-        socket.send_fds(connection, [len(task).to_bytes(8, "big")], [one.fileno() for one in (stdin, stdout, stderr)])
+        socket.send_fds(connection, [len(task).to_bytes(8, "big")], [item.fileno() for item in (stdin, stdout, stderr)])
         connection.sendall(task)
         pid = _number(connection)
         connection.settimeout(seconds)

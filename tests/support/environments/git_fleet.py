@@ -129,8 +129,8 @@ class Fleet:
         with suppress(NotFound):
             await self.env.client.delete(KUSTOMIZATION, FLUX_NAMESPACE, FLUX_NAMESPACE)
         await self.until_no_kustomization(FLUX_NAMESPACE)
-        for one in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items:
-            await self.env.client.delete(KUSTOMIZATION, one.name, FLUX_NAMESPACE)
+        for kustomization in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items:
+            await self.env.client.delete(KUSTOMIZATION, kustomization.name, FLUX_NAMESPACE)
         await self.until_no_kustomization()
         with suppress(NotFound):
             await self.env.client.delete(GIT_REPOSITORY, FLUX_NAMESPACE, FLUX_NAMESPACE)

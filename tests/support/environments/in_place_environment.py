@@ -106,15 +106,15 @@ async def generations(env: ManagedEnvironment) -> dict[str, int]:
     """Of control plane and worker node groups: another one means that somebody wrote to them."""
     kinds: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
     found = [item for kind in kinds for item in (await env.client.list(kind, SYSTEM_NAMESPACE)).items]
-    return {one.name: one.metadata.generation for one in found}
+    return {item.name: item.metadata.generation for item in found}
 
 
 async def machines(env: ManagedEnvironment, *, control_plane: bool | None = None) -> list[Object]:
     """Machines, oldest first."""
     found = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
     label = "cluster.x-k8s.io/control-plane"
-    chosen = [one for one in found if control_plane is None or (label in one.metadata.labels) is control_plane]
-    return sorted(chosen, key=lambda one: (one.metadata.creation_timestamp or "", one.name))
+    chosen = [item for item in found if control_plane is None or (label in item.metadata.labels) is control_plane]
+    return sorted(chosen, key=lambda item: (item.metadata.creation_timestamp or "", item.name))
 
 
 async def identities(env: ManagedEnvironment) -> dict[str, str]:
@@ -158,9 +158,9 @@ async def marks(env: ManagedEnvironment) -> list[str]:
     """Annotations of upgrades and pauses that are left on control plane, worker node groups and machines."""
     found = []
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource, Machine.resource):
-        for one in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
+        for item in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             names = ("in-place-upgrade-needed", "cluster.x-k8s.io/paused", "in-place-fallback", "skip-remediation")
-            found += [f"{one.name}: {mark}" for mark in one.metadata.annotations if mark.endswith(names)]
+            found += [f"{item.name}: {mark}" for mark in item.metadata.annotations if mark.endswith(names)]
     return found
 
 

@@ -45,8 +45,8 @@ async def seen(env: RealEnvironment, workload: Kubectl) -> Tree:
     return {
         "machines": {machine["metadata"]["name"]: machine["metadata"]["uid"] for machine in machines},
         "nodes": {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes},
-        "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
-        "first processes": {one["name"]: one["pid"] for one in await env.nodes()},
+        "boots": {node["metadata"]["name"]: node["status"]["nodeInfo"]["bootID"] for node in nodes},
+        "first processes": {node["name"]: node["pid"] for node in await env.nodes()},
         "containers": {
             pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["containerID"]
             for pod in pods
@@ -63,10 +63,10 @@ async def nothing_is_left(management: Kubectl, workload: Kubectl) -> None:
     for node in (await workload.tree("nodes"))["items"]:
         assert "unschedulable" not in node["spec"]
         assert CORDONED_BY_UPGRADE not in node["metadata"]["annotations"]
-    for one in (await management.tree(MARKED, "-A"))["items"]:
-        marks = one["metadata"].get("annotations", {})
-        assert [mark for mark in marks if mark.endswith(LEFT)] == [], one["metadata"]["name"]
-        assert not one["spec"].get("paused", False)
+    for item in (await management.tree(MARKED, "-A"))["items"]:
+        marks = item["metadata"].get("annotations", {})
+        assert [mark for mark in marks if mark.endswith(LEFT)] == [], item["metadata"]["name"]
+        assert not item["spec"].get("paused", False)
 
 
 async def identities(env: RealEnvironment, workload: Kubectl) -> Tree:
@@ -76,8 +76,8 @@ async def identities(env: RealEnvironment, workload: Kubectl) -> Tree:
     return {
         "machines": {machine["metadata"]["name"]: machine["metadata"]["uid"] for machine in machines},
         "nodes": {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes},
-        "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
-        "first processes": {one["name"]: one["pid"] for one in await env.nodes()},
+        "boots": {node["metadata"]["name"]: node["status"]["nodeInfo"]["bootID"] for node in nodes},
+        "first processes": {node["name"]: node["pid"] for node in await env.nodes()},
     }
 
 
@@ -99,8 +99,8 @@ class Seen:
                 if answer.status == HTTPStatus.OK:
                     self.gap = max(self.gap, time.monotonic() - self.answered)
                     self.answered = time.monotonic()
-                found = await client.get(DEPLOYMENT, "web", "default")
-                self.fewest = min(self.fewest, found.tree["status"].get("availableReplicas", 0))
+                deployment = await client.get(DEPLOYMENT, "web", "default")
+                self.fewest = min(self.fewest, deployment.tree["status"].get("availableReplicas", 0))
 
 
 @asynccontextmanager

@@ -45,9 +45,9 @@ MARKS = {
 }
 """Annotations that no object of the management cluster has when nothing is upgraded."""
 
-MACHINES, NODES, PODS = (one.group_resource for one in (Machine.resource, NODE, POD))
-UPGRADES = [one.resource.group_resource for one in (ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)]
-OF_PODS = [one.group_resource for one in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)]
+MACHINES, NODES, PODS = (item.group_resource for item in (Machine.resource, NODE, POD))
+UPGRADES = [kind.resource.group_resource for kind in (ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)]
+OF_PODS = [item.group_resource for item in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)]
 
 
 class Watcher:
@@ -94,20 +94,20 @@ class Watcher:
 
     def _marks(self) -> Iterator[str]:
         for _, table in self.management.tables():
-            for one in table.objects.values():
-                for mark in sorted(MARKS & set(one.metadata.annotations)):
-                    yield f"{one.kind} {one.name} has {mark}"
+            for object_ in table.objects.values():
+                for mark in sorted(MARKS & set(object_.metadata.annotations)):
+                    yield f"{object_.kind} {object_.name} has {mark}"
 
     def _upgrades(self) -> Iterator[str]:
         for table in UPGRADES:
-            for one in self.management.table(table).objects.values():
-                yield f"{one.kind} {one.name} is there"
+            for object_ in self.management.table(table).objects.values():
+                yield f"{object_.kind} {object_.name} is there"
 
     def _on_nodes(self) -> Iterator[str]:
         for table in OF_PODS:
-            for one in self._workload.table(table).objects.values():
-                if UPGRADER_LABEL in one.metadata.labels:
-                    yield f"{one.kind} {one.name} is there"
+            for object_ in self._workload.table(table).objects.values():
+                if UPGRADER_LABEL in object_.metadata.labels:
+                    yield f"{object_.kind} {object_.name} is there"
         for name in self._cordoned():
             yield f"node {name} is cordoned"
 
@@ -132,8 +132,8 @@ class Watcher:
             nodes = {
                 object_.name for object_ in self._workload.table(NODES).objects.values()
             }  # without one, nothing runs
-            upgrading = [one for one in self._workload.table(PODS).objects.values() if _is_upgrading(one)]
-            pods = [one for one in upgrading if one.tree["spec"]["nodeName"] in nodes]
+            upgrading = [object_ for object_ in self._workload.table(PODS).objects.values() if _is_upgrading(object_)]
+            pods = [item for item in upgrading if item.tree["spec"]["nodeName"] in nodes]
             if len(pods) > 1:
                 self._wrong(f"pods {', '.join(pod.name for pod in pods)} run")
 
@@ -152,14 +152,14 @@ class Watcher:
         """Control plane and workers."""
         nodes = self._workload.table(NODES).objects.values()
         planes = [node.name for node in nodes if CONTROL_PLANE in node.metadata.labels]
-        return planes, [one.name for one in nodes if one.name not in planes]
+        return planes, [node.name for node in nodes if node.name not in planes]
 
     def _unready(self) -> list[str]:
         found = []
-        for one in self._workload.table(NODES).objects.values():
-            conditions = one.tree["status"]["conditions"]
+        for object_ in self._workload.table(NODES).objects.values():
+            conditions = object_.tree["status"]["conditions"]
             if any(entry["type"] == "Ready" and entry["status"] != "True" for entry in conditions):
-                found.append(one.name)
+                found.append(object_.name)
         return found
 
 
@@ -201,7 +201,7 @@ def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, 
 async def finish(env: ManagedEnvironment, watcher: Watcher) -> None:
     """It goes on to its end by itself."""
     asked = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
-    await env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+    await env.until(lambda item: bool(item.status.ready) and item.status.observed_generation >= asked, seconds=HOURS)
     await asyncio.sleep(CALM)
     watcher.check()
 
@@ -210,6 +210,6 @@ async def say_ready(env: ManagedEnvironment, workload: WorkloadCluster, node: st
     """Set the condition Ready of a node: as its kubelet or, with `Unknown`, because that is silent."""
     found = (await workload.client.get(NODE, node)).tree["status"]["conditions"]
     now = timestamp(env.manager.clock.now())
-    told = [one | ({"status": status, "lastTransitionTime": now} if one["type"] == "Ready" else {}) for one in found]
+    told = [item | ({"status": status, "lastTransitionTime": now} if item["type"] == "Ready" else {}) for item in found]
     patch: Tree = {"status": {"conditions": told}}
     await workload.client.patch(NODE, node, patch=patch, type=PatchType.MERGE, subresource="status")

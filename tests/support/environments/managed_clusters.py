@@ -154,7 +154,7 @@ class ManagedClusters:
 
         def lacking() -> dict[str, object]:
             labelled = cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")
-            return {f"{one.kind} {one.name}": lack for one in labelled if (lack := lacks(one.tree))}
+            return {f"{item.kind} {item.name}": lack for item in labelled if (lack := lacks(item.tree))}
 
         await _until_nothing(cache, lacking)
 
@@ -162,8 +162,8 @@ class ManagedClusters:
         """Wait until a cache shows an object of a cluster that is as described, else say what it shows."""
 
         def others() -> list[Tree]:
-            found = [one.tree for one in cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")]
-            return [] if any(map(is_so, found)) else [*found, {}]
+            trees = [item.tree for item in cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")]
+            return [] if any(map(is_so, trees)) else [*trees, {}]
 
         await _until_nothing(cache, others)
 

@@ -231,8 +231,8 @@ async def managed_environment(
             settle_time=settle_time,
             uninstalled=installing.uninstalled,
         )
-        assemble(manager, [one for one in made_of if one.name not in accounts], webhooks=webhooks)
-        for component in (one for one in made_of if one.name in accounts):
+        assemble(manager, [item for item in made_of if item.name not in accounts], webhooks=webhooks)
+        for component in (item for item in made_of if item.name in accounts):
             own = connected(account(component.name), MANAGER_AGENT)
             seen = Caches(own, rng=more(), options=options)
             assemble(manager, [component], webhooks=webhooks, client=own, caches=seen)
@@ -266,7 +266,7 @@ async def managed_environment(
         ]:
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
-        for component in (one for one in made_of if one.name in accounts):
+        for component in (item for item in made_of if item.name in accounts):
             for tree in roles(account(component.name), component, namespaces, copies_to):
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
@@ -293,7 +293,7 @@ async def managed_environment(
             calm=CALM,
         )
     ledgers += in_workload_clusters
-    assert [sorted(one.refused) for one in ledgers] == [[] for _ in ledgers]
+    assert [sorted(ledger.refused) for ledger in ledgers] == [[] for _ in ledgers]
     assert not misleading, f"statuses that mislead programs that read them as kstatus does: {sorted(misleading)}"
     assert not unguarded, f"writes that name neither uid nor version of what was seen: {sorted(unguarded)}"
 
@@ -323,7 +323,7 @@ def roles(user: User, component: Component, namespaces: Sequence[str], copies_to
         yield {"kind": f"{scope}RoleBinding", "metadata": metadata, "roleRef": role, "subjects": [subject]}
 
 
-_CHANGING = {one.group_resource for one in (NAMESPACES, Cluster.resource, LOCAL_DATACENTER.resource)}
+_CHANGING = {item.group_resource for item in (NAMESPACES, Cluster.resource, LOCAL_DATACENTER.resource)}
 _PREPARED: dict[tuple[object, ...], MemoryStore] = {}
 
 

@@ -73,8 +73,8 @@ class Archive:
     def statement(self, media_type: str, architecture: str = OWN) -> Any:
         """The statement of a type on an image."""
         digest = self.manifest(architecture)["digest"]
-        manifests = [json.loads(self.blob(one)) for one in self.index if one.get("artifactType") == media_type]
-        (found,) = [one for one in manifests if one["subject"]["digest"] == digest]
+        manifests = [json.loads(self.blob(item)) for item in self.index if item.get("artifactType") == media_type]
+        (found,) = [manifest for manifest in manifests if manifest["subject"]["digest"] == digest]
         return json.loads(self.blob(found["layers"][0]))
 
     def unpack(self, root: Path, architecture: str = OWN) -> list[str]:

@@ -11,7 +11,7 @@ def is_content(change: Change) -> bool:
     """True if more than a status was written, to anything but Leases and events."""
     if change.table in ("events", "leases.coordination.k8s.io"):
         return False
-    before, after = (one.tree if one is not None else {} for one in (change.before, change.after))
+    before, after = (item.tree if item is not None else {} for item in (change.before, change.after))
 
     def content(tree: dict[str, object]) -> dict[str, object]:
         metadata = dict(tree.get("metadata", {}))  # type: ignore[call-overload]

@@ -111,7 +111,7 @@ class Environment:
 
         def is_so(found: Object | None) -> bool:
             labelled = sets.list(SYSTEM_NAMESPACE, f"{DEPLOYMENT_NAME_LABEL}={name}")
-            return is_rolled_out(found, replicas, [one.decode(MachineSet) for one in labelled])
+            return is_rolled_out(found, replicas, [item.decode(MachineSet) for item in labelled])
 
         await self.until(MachineDeployment.resource, name, is_so)
 
@@ -241,8 +241,8 @@ def is_rolled_out(found: Object | None, replicas: int, sets: Sequence[MachineSet
 
 def machines(env: Environment, name: str) -> list[Machine]:
     """The machines of a cluster."""
-    found = env.cache(Machine.resource).list(SYSTEM_NAMESPACE, f"{CLUSTER_LABEL}={name}")
-    return [machine.decode(Machine) for machine in found]
+    listed = env.cache(Machine.resource).list(SYSTEM_NAMESPACE, f"{CLUSTER_LABEL}={name}")
+    return [machine.decode(Machine) for machine in listed]
 
 
 def manifest(

@@ -94,6 +94,6 @@ async def objects(env: ManagedClusters, cluster: str = GARDEN.name) -> set[str]:
     """The objects of a cluster in the system's namespace, Secrets included."""
     found = set()
     for resource in (*(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
-        for one in (await env.client.list(resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={cluster}")).items:
-            found.add(f"{resource.kind} {one.name}")
+        for item in (await env.client.list(resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={cluster}")).items:
+            found.add(f"{resource.kind} {item.name}")
     return found

@@ -163,7 +163,7 @@ class Upgraders:
             return
 
     async def _act(self, workload: WorkloadCluster, node: str, name: str, container: Tree) -> None:
-        version = next(one["value"] for one in container["env"] if one["name"] == "KUBERNETES_VERSION")
+        version = next(item["value"] for item in container["env"] if item["name"] == "KUBERNETES_VERSION")
         match name:
             case "drainer" | "uncordoner":
                 drains = name == "drainer"
@@ -197,12 +197,14 @@ class Upgraders:
 
     async def _static_pods(self, workload: WorkloadCluster, node: str, applied: str) -> None:
         """As kubeadm does: by kubeadm-config, of the version there; who applies another one writes it there."""
-        found = await workload.client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
-        configuration = yaml.safe_load(found.tree["data"]["ClusterConfiguration"])  # Cluster API writes YAML
+        config_map = await workload.client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+        configuration = yaml.safe_load(config_map.tree["data"]["ClusterConfiguration"])  # Cluster API writes YAML
         if applied:
             configuration["kubernetesVersion"] = applied
             data = {"data": {"ClusterConfiguration": json.dumps(configuration)}}
-            await workload.client.patch(CONFIG_MAP, found.name, found.namespace, patch=data, type=PatchType.MERGE)
+            await workload.client.patch(
+                CONFIG_MAP, config_map.name, config_map.namespace, patch=data, type=PatchType.MERGE
+            )
         pods = self.static_pods[node] = rendered(configuration, configuration["kubernetesVersion"])
         for name, pod in pods.items():
             patch = {"spec": {"containers": [{"name": name, "image": pod.image}]}}
@@ -220,5 +222,5 @@ def _states(pod: Object, containers: list[Tree]) -> list[dict[str, Any]]:
     """States of the containers as they were reported; what ran when its kubelet ended is begun anew."""
     status = pod.tree.get("status") or {}
     reported = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    ended = {one["name"]: one["state"] for one in reported if "terminated" in one["state"]}
+    ended = {item["name"]: item["state"] for item in reported if "terminated" in item["state"]}
     return [ended.get(container["name"], WAITING) for container in containers]

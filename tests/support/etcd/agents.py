@@ -48,9 +48,9 @@ class AgentProcess:
         assert self._process.stdout is not None
         async with asyncio.timeout(START_SECONDS):
             line = (await self._process.stdout.readline()).decode()
-        found = re.search(r"https?://\S+$", line)
-        assert found, f"{line}{self.log.read_text()[-2000:]}"
-        self.address = found[0]
+        match = re.search(r"https?://\S+$", line)
+        assert match, f"{line}{self.log.read_text()[-2000:]}"
+        self.address = match[0]
 
     @property
     def pid(self) -> int:

@@ -133,7 +133,7 @@ class Seat:
     def witness(self) -> None:
         """Two writers, two readers and a watcher, until the end."""
         work = [self._write(name) for name in ("one", "two")] + [self._read(), self._read(), self._watch()]
-        self._clients += [asyncio.create_task(one, name=f"client of {self.epoch}") for one in work]
+        self._clients += [asyncio.create_task(item, name=f"client of {self.epoch}") for item in work]
 
     async def leave(self) -> None:
         """The shoot's namespace is deleted at this seed; its volume stays."""

@@ -112,10 +112,10 @@ class Process:
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
             line = (await self.process.stdout.readline()).decode()
-        found = re.search(r"(https?://)?[\w.]+:\d+$", line.strip())
-        assert found, f"{line}{self.log.read_text()[-2000:]}"
+        match = re.search(r"(https?://)?[\w.]+:\d+$", line.strip())
+        assert match, f"{line}{self.log.read_text()[-2000:]}"
         self._draining = asyncio.create_task(self._drain(self.process.stdout))
-        return found[0]
+        return match[0]
 
     async def _drain(self, output: asyncio.StreamReader) -> None:
         with self.log.open("ab") as log:

@@ -46,7 +46,7 @@ class MemoryStores:
 
     async def delete_folder(self, url: str, folder: str, credentials: Mapping[str, bytes]) -> None:
         self._asked(f"delete {url}/{folder}")
-        self.buckets[url] = [one for one in self.buckets.get(url, []) if not one.startswith(f"{folder}/")]
+        self.buckets[url] = [item for item in self.buckets.get(url, []) if not item.startswith(f"{folder}/")]
 
     def _asked(self, call: str) -> None:
         self.log.append(call)
@@ -103,7 +103,7 @@ class World:
     @property
     def names_of_machines(self) -> list[str]:
         """Names and ids of all virtual machines."""
-        return sorted(f"{one.name} {one.id}" for one in self.cloud.inventory.all("VirtualMachine"))
+        return sorted(f"{item.name} {item.id}" for item in self.cloud.inventory.all("VirtualMachine"))
 
 
 async def new_world(simulation: Simulation, *seeds: str) -> World:

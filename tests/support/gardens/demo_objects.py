@@ -41,10 +41,10 @@ def objects_of_a_garden() -> list[Tree]:
         ):
             spaces = await garden.client.list(core.NAMESPACE)
             found = [item.tree for item in spaces.items if item.name.startswith(names.GARDEN_NAMESPACE)]
-            for namespace in [one["metadata"]["name"] for one in found]:
-                found += [one.tree for one in (await garden.client.list(core.SECRET, namespace)).items]
+            for namespace in [item["metadata"]["name"] for item in found]:
+                found += [secret.tree for secret in (await garden.client.list(core.SECRET, namespace)).items]
             for kind in sorted(GARDEN_KINDS, key=lambda kind: ORDER.get(kind.resource.kind, len(ORDER))):
-                found += [one.tree for one in (await garden.client.list(kind.resource)).items]
+                found += [item.tree for item in (await garden.client.list(kind.resource)).items]
             return [as_written(tree) for tree in found]
 
     return virtual.run(main, epoch=EPOCH, seed=1)

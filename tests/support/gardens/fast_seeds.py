@@ -75,7 +75,7 @@ class FastCluster:
         self.objects = Objects(self.client())
         controllers = [self.objects.controller(*act) for act in self._acts(self.objects).items()]
         running = [self.objects.caches.run(), *(controller.run() for controller in controllers)]
-        self._tasks = [asyncio.create_task(one) for one in running]
+        self._tasks = [asyncio.create_task(item) for item in running]
 
     async def destroy(self) -> None:
         if self._life is None:

@@ -112,7 +112,7 @@ class ProcessGarden(Garden):
 
         async def installations() -> list[str]:
             listed = (await self.client.list(ControllerInstallation.resource)).items
-            return [one.name for one in listed if one.decode(ControllerInstallation).spec.seed_ref.name == seed]
+            return [item.name for item in listed if item.decode(ControllerInstallation).spec.seed_ref.name == seed]
 
         (installation,) = await eventually(installations, every=0.2)
         await self.report_installed(installation)

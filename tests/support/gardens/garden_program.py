@@ -54,8 +54,8 @@ async def _over_ports(places: Places) -> AsyncIterator[Call]:
 
 
 async def _to_shoot(places: Places, seed: Client, namespace: str) -> Client:
-    found = (await seed.get(SECRET, gardenlet.SHOOT_ACCESS, namespace)).decode(Secret)
-    inside = Kubeconfig.parse(found.data["kubeconfig"]).context()
+    secret = (await seed.get(SECRET, gardenlet.SHOOT_ACCESS, namespace)).decode(Secret)
+    inside = Kubeconfig.parse(secret.data["kubeconfig"]).context()
     host = inside.server.removeprefix("https://").partition(":")[0]
     reached = msgspec.structs.replace(inside, server=f"https://{HOST}:{places.api_server}", tls_server_name=host)
     return Client(HttpTransport(reached, environment={}), user_agent=gardenlet.USER_AGENT)

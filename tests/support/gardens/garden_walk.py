@@ -119,10 +119,10 @@ class Walk:
         return what
 
     async def _evacuate(self, seed: str) -> None:
-        for one in (await self.world.client.list(Shoot.resource)).items:
-            if one.decode(Shoot).spec.seed_name == seed:
+        for shoot in (await self.world.client.list(Shoot.resource)).items:
+            if shoot.decode(Shoot).spec.seed_name == seed:
                 try:
-                    await self.world.move(self._seed(but=seed), one.name)
+                    await self.world.move(self._seed(but=seed), shoot.name)
                 except KubeError:
                     self.done["refused: evacuate one"] += 1
 
@@ -180,19 +180,19 @@ class Walk:
     async def _unsettled(self) -> list[str]:
         """The problems left. Users ask for a retry where a shoot says so."""
         left = []
-        for one in (await self.world.client.list(Shoot.resource)).items:
-            shoot = one.decode(Shoot)
+        for item in (await self.world.client.list(Shoot.resource)).items:
+            shoot = item.decode(Shoot)
             last = shoot.status.last_operation
-            if last is not None and last.state == OperationState.FAILED and OPERATION not in one.metadata.annotations:
+            if last is not None and last.state == OperationState.FAILED and OPERATION not in item.metadata.annotations:
                 retry = {"metadata": {"annotations": {OPERATION: "retry"}}}
                 await self.world.client.patch(
-                    Shoot.resource, one.name, one.namespace, patch=retry, type=PatchType.MERGE
+                    Shoot.resource, item.name, item.namespace, patch=retry, type=PatchType.MERGE
                 )
             hibernates = shoot.spec.hibernation is not None and shoot.spec.hibernation.enabled
             if not is_whole(shoot, shoot.spec.seed_name or "") or shoot.status.hibernated != hibernates:
                 said = last.description if last is not None else "nothing"
                 errors = [error.description for error in shoot.status.last_errors]
-                left.append(f"{one.name} on {shoot.status.seed_name} -> {shoot.spec.seed_name}: {said} {errors}")
+                left.append(f"{item.name} on {shoot.status.seed_name} -> {shoot.spec.seed_name}: {said} {errors}")
         return left
 
 

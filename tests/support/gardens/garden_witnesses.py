@@ -75,13 +75,13 @@ class OwnerWitness:
             case ListItems(_, tags):
                 return tags.get(SHOOT_TAG, "")
             case Delete(kind, id_):
-                found = (one for one in self.world.cloud.inventory.all(kind) if one.id == id_)
-                return next((one.tags.get(SHOOT_TAG, "") for one in found), "")
+                found = (item for item in self.world.cloud.inventory.all(kind) if item.id == id_)
+                return next((item.tags.get(SHOOT_TAG, "") for item in found), "")
 
 
 async def remains(world: World) -> list[str]:
     """Leftovers of shoots where they are not, in the cloud and in seeds, and parts that they lack or have lost."""
-    shoots = {one.name: one.decode(Shoot) for one in (await world.client.list(Shoot.resource)).items}
+    shoots = {shoot.name: shoot.decode(Shoot) for shoot in (await world.client.list(Shoot.resource)).items}
     at = {names.technical_id(PROJECT, name): shoot.status.seed_name for name, shoot in shoots.items()}
     found = [
         f"{kind} {item.name} of {item.tags.get(SHOOT_TAG)}, which is no shoot"
@@ -100,7 +100,7 @@ async def remains(world: World) -> list[str]:
         etcd = (await seed.client.get(Etcd.resource, "etcd-main", technical_id)).decode(Etcd)
         if lost := world.buckets.lost(place_of(etcd)):
             found.append(f"{technical_id} has lost {len(lost)} acknowledged writes, {lost[0]} first")
-    states = {one.name for one in (await world.client.list(ShootState.resource)).items}
+    states = {shoot_state.name for shoot_state in (await world.client.list(ShootState.resource)).items}
     found += [f"ShootState {name}, of which there is no shoot" for name in states - shoots.keys()]
     for seed in world.seeds.values():
         for resource in (core.NAMESPACE, Cluster.resource, BackupEntry.resource):

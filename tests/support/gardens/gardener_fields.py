@@ -40,5 +40,5 @@ def _undeclared(theirs: Tree, own: Tree, path: str, schemas: dict[str, Tree]) ->
 
 
 def _resolved(schema: Tree, schemas: dict[str, Tree]) -> Tree:
-    reference = schema.get("$ref") or next((one.get("$ref") for one in schema.get("allOf", ())), None)
+    reference = schema.get("$ref") or next((item.get("$ref") for item in schema.get("allOf", ())), None)
     return schemas[reference.removeprefix(PREFIX)] if reference else schema

@@ -81,7 +81,7 @@ class KubernetesProcessSeed(ProcessSeed):
     def _signal(self, number: signal.Signals) -> bool:
         if not self.cluster.is_up:
             return False
-        pid = next(one.pid for one in self.control_plane.supervisor.reports if one.name == API_SERVER)
+        pid = next(report.pid for report in self.control_plane.supervisor.reports if report.name == API_SERVER)
         with suppress(ProcessLookupError):
             if pid is not None:
                 os.kill(pid, number)

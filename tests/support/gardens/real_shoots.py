@@ -87,21 +87,21 @@ class Witnesses:
 
     def check(self, source: str, destination: str, since: float) -> None:
         """Both served since then, and the source nothing any more once the destination had answered."""
-        moved = [one for one in self.served if one[0] >= since]
+        moved = [item for item in self.served if item[0] >= since]
         first = min(ended for _, ended, seed, _ in moved if seed == destination)
-        late = [one for one in moved if one[2] == source and one[1] > first]
+        late = [item for item in moved if item[2] == source and item[1] > first]
         assert not late, f"seed {source} still answered after {destination} had at {first}: {late}"
 
     def check_cloud(self, garden: Garden, source: str, destination: str, since: datetime) -> None:
         """The cloud heard nothing of the source any more, once it had heard of the destination."""
-        first = min((one.at for one in garden.cloud.log.of(since, f"seed {destination}")), default=None)
+        first = min((item.at for item in garden.cloud.log.of(since, f"seed {destination}")), default=None)
         assert first is not None, f"seed {destination} never called the cloud"
-        late = [str(one) for one in garden.cloud.log.of(first, f"seed {source}")]
+        late = [str(item) for item in garden.cloud.log.of(first, f"seed {source}")]
         assert not late, f"seed {source} still called the cloud after {destination} had at {first}: {late}"
 
     def count(self, seed: str, since: float = 0) -> int:
         """Answers of a seed."""
-        return sum(one[2] == seed and one[0] >= since for one in self.served)
+        return sum(item[2] == seed and item[0] >= since for item in self.served)
 
     async def _ask(self, garden: Garden, seed: str, what: str, number: int) -> None:
         for turn in count():
@@ -141,12 +141,12 @@ class RealShoot:
 
         It is led to the port that the API server has on this machine.
         """
-        found = await self.seed(seed).client.get(SECRET, ADMIN_KUBECONFIG, TECHNICAL_ID)
-        tree = yaml.safe_load(found.decode(Secret).data["kubeconfig"])
+        secret = await self.seed(seed).client.get(SECRET, ADMIN_KUBECONFIG, TECHNICAL_ID)
+        tree = yaml.safe_load(secret.decode(Secret).data["kubeconfig"])
         endpoint = self.seed(seed).cluster.connect(Key(TECHNICAL_ID, API_SERVER), API_SERVER_PORT, ApiServer)
-        for one in tree["clusters"]:
-            host = one["cluster"]["server"].removeprefix("https://").partition(":")[0]
-            one["cluster"] |= {"server": f"https://127.0.0.1:{endpoint.port}", "tls-server-name": host}
+        for cluster in tree["clusters"]:
+            host = cluster["cluster"]["server"].removeprefix("https://").partition(":")[0]
+            cluster["cluster"] |= {"server": f"https://127.0.0.1:{endpoint.port}", "tls-server-name": host}
         if token:
             tree["users"][0]["user"] = {"token": token}
         file = self.folder / f"{seed}{'-by-token' * bool(token)}.kubeconfig"
@@ -200,9 +200,9 @@ class RealShoot:
         for seed in SEEDS:
             cluster = self.seed(seed).cluster
             for resource in (POD, STATEFUL_SET) if cluster.is_up else ():
-                for one in cluster.workload.cache(resource).list():
-                    state = one.tree.get("status", {})
-                    yield f"{seed}: {one.kind} {one.name}, deleted {one.metadata.deletion_timestamp}: {state}"
+                for item in cluster.workload.cache(resource).list():
+                    state = item.tree.get("status", {})
+                    yield f"{seed}: {item.kind} {item.name}, deleted {item.metadata.deletion_timestamp}: {state}"
 
     def _containers(self) -> Iterator[str]:
         yield from (

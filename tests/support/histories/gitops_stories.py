@@ -305,8 +305,8 @@ async def an_emptied_repository(fleet: Fleet) -> None:
     fleet.push(lambda files: {**dict.fromkeys(files), "readme.md": b"nothing"})
     await fleet.until_said(KUSTOMIZATION, NAMESPACE, f"{BASE}/flux-system")
     await asyncio.sleep(fleet.env.calm)
-    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
-    assert found.metadata.deletion_timestamp is None
+    cluster = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert cluster.metadata.deletion_timestamp is None
     fleet.server.git("update-ref", "refs/heads/main", before)
     await fleet.until_applied("garden", before)
 

@@ -84,9 +84,9 @@ async def wanted_of(env: ManagedEnvironment, current: Parts) -> Parts:
     version, bootstrap, template = await (
         of_control_plane(env) if "cluster.x-k8s.io/control-plane" in labels else of_group(env)
     )
-    found = await env.client.get(DockerMachineTemplate.resource, template, SYSTEM_NAMESPACE)
-    image = found.tree["spec"]["template"]["spec"]
-    section = next(one for one in ("joinConfiguration", "initConfiguration") if one in current.bootstrap["spec"])
+    docker_machine_template = await env.client.get(DockerMachineTemplate.resource, template, SYSTEM_NAMESPACE)
+    image = docker_machine_template.tree["spec"]["template"]["spec"]
+    section = next(item for item in ("joinConfiguration", "initConfiguration") if item in current.bootstrap["spec"])
     joined = {**bootstrap["joinConfiguration"]}
     kept = current.bootstrap["spec"][section]
     joined |= {name: kept[name] for name in ("discovery", "caCertPath", "controlPlane") if name in kept}
@@ -134,7 +134,7 @@ async def accept(env: ManagedEnvironment, machine: Object) -> None:
 async def of_set(env: ManagedEnvironment, machine: Object, current: Parts, desired: Parts) -> dict[str, Any]:
     """The question about the MachineSet of a machine."""
     (owner,) = machine.metadata.owner_references
-    found = await env.client.get(MachineSet.resource, owner.name, SYSTEM_NAMESPACE)
+    machine_set = await env.client.get(MachineSet.resource, owner.name, SYSTEM_NAMESPACE)
     group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree
 
     async def objects(template: Tree) -> Tree:
@@ -145,11 +145,11 @@ async def of_set(env: ManagedEnvironment, machine: Object, current: Parts, desir
         infrastructure = await env.client.get(
             DockerMachineTemplate.resource, spec["infrastructureRef"]["name"], SYSTEM_NAMESPACE
         )
-        set_ = {**found.tree, "spec": {**found.tree["spec"], "template": template}}
+        set_ = {**machine_set.tree, "spec": {**machine_set.tree["spec"], "template": template}}
         parts = {"machineSet": set_, "infrastructureMachineTemplate": infrastructure.tree}
         return copy.deepcopy({**parts, "bootstrapConfigTemplate": bootstrap.tree})
 
-    before, after = found.tree["spec"]["template"], group["spec"]["template"]
+    before, after = machine_set.tree["spec"]["template"], group["spec"]["template"]
     return {"current": await objects(before), "desired": await objects(after)}
 
 
@@ -170,5 +170,5 @@ async def of_group(env: ManagedEnvironment) -> tuple[str, Tree, str]:
     group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree
     spec = group["spec"]["template"]["spec"]
     name = spec["bootstrap"]["configRef"]["name"]
-    found = await env.client.get(KubeadmConfigTemplate.resource, name, SYSTEM_NAMESPACE)
-    return spec["version"], found.tree["spec"]["template"]["spec"], spec["infrastructureRef"]["name"]
+    kubeadm_config_template = await env.client.get(KubeadmConfigTemplate.resource, name, SYSTEM_NAMESPACE)
+    return spec["version"], kubeadm_config_template.tree["spec"]["template"]["spec"], spec["infrastructureRef"]["name"]

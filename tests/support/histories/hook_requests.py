@@ -111,7 +111,7 @@ def compared(objects: Mapping[str, Tree]) -> dict[str, Any]:
 def _rendered(make: Any, **spec: Any) -> dict[type[KubeObject], Tree]:
     render_input = scope(*example(**spec)).render_input
     assert render_input is not None
-    return {type(one): msgspec.to_builtins(one) for one in make(render_input, ClusterAPIObjects())}
+    return {type(item): msgspec.to_builtins(item) for item in make(render_input, ClusterAPIObjects())}
 
 
 def _object(api_version: str, kind: str, name: str, labels: Tree, spec: Tree) -> Tree:

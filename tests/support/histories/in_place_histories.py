@@ -264,8 +264,8 @@ async def forget_images(h: History) -> str:
 
 
 async def mirror(h: History) -> str:
-    found = (await h.far.list(POD, "kube-system", labels="tier=control-plane")).items
-    name = h.rng.choice(sorted(one.name for one in found))
+    pods = (await h.far.list(POD, "kube-system", labels="tier=control-plane")).items
+    name = h.rng.choice(sorted(item.name for item in pods))
     with suppress(KubeError):
         await h.far.delete(POD, name, "kube-system")
     return name
@@ -360,7 +360,7 @@ async def live(h: History, left: Iterator[str]) -> bool:
     """Act after act, until there is none left (True), or until the manager dies after a write."""
     died = asyncio.Event()
     for name in left:
-        h.faults.present = tuple(one for one in Fault if h.rng.random() < 0.12)
+        h.faults.present = tuple(item for item in Fault if h.rng.random() < 0.12)
         if h.rng.random() < 0.25:
             h.faults.after_write = died.set
         with suppress(TimeoutError):
@@ -370,7 +370,7 @@ async def live(h: History, left: Iterator[str]) -> bool:
             done = await ACTS[name](h)
         except Unreachable as error:
             done = str(error)
-        h.say(f"{name}: {done}" + "".join(f"; {one.value}" for one in h.faults.present))
+        h.say(f"{name}: {done}" + "".join(f"; {item.value}" for item in h.faults.present))
         if died.is_set():
             h.say("the manager dies after a write")
             return False
@@ -383,10 +383,10 @@ async def recover(h: History) -> None:
     await repair(h)
     await annotate(h, None)
     for kind in (*OWNERS, Machine.resource, ControlPlaneUpgrade.resource):
-        for one in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
-            own = [key for key, value in one.metadata.annotations.items() if value == MINE]
+        for item in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
+            own = [key for key, value in item.metadata.annotations.items() if value == MINE]
             if own:
-                await h.patch(kind, one.name, {"metadata": {"annotations": dict.fromkeys(own)}})
+                await h.patch(kind, item.name, {"metadata": {"annotations": dict.fromkeys(own)}})
     if (workload := h.env.workloads.reach(GARDEN)) is None:
         raise AssertionError("the API server of the cluster is not there")
     for node in (await h.far.list(NODE)).items:
@@ -418,8 +418,8 @@ async def end_well(h: History) -> None:
     else:
         raise AssertionError("\n".join(["no remedy helps:", *await settled(h)]))
     for kind in UPGRADES:
-        for one in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
-            await remove(h, kind, one.name)  # written by hand, or made somebody's own
+        for item in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
+            await remove(h, kind, item.name)  # written by hand, or made somebody's own
     await asyncio.sleep(CALM)
     wrong = [*await untrue(h), *h.watcher.left()]
     wrong += [what for what in h.watcher.broken if TWO_CONTROL_PLANES.fullmatch(what)]
@@ -430,7 +430,9 @@ async def settled(h: History) -> list[str]:
     """The complaints of conditions once nothing more changes; empty when all is as requested."""
     asked = (await h.env.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
     with suppress(TimeoutError):
-        await h.env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+        await h.env.until(
+            lambda item: bool(item.status.ready) and item.status.observed_generation >= asked, seconds=HOURS
+        )
         return []
     cluster = await h.env.client.get(Cluster.resource, "garden", NAMESPACE)
     said = [text for text in _said("Cluster", cluster.tree) if text]
@@ -454,24 +456,24 @@ async def remedy(h: History, said: list[str]) -> str:
     text = "\n".join(said)
     if "set upgradeRolloutStrategy.type to RollingUpdate to let it continue" in text:
         return f"RollingUpdate: {await h.ask(is_replaced=True)}"
-    if found := re.search(r"ask for v1\.(\d+)\.\S+ again", text):
-        return f"ask for 1.{found[1]} again: {await h.ask(version=f'1.{found[1]}')}"
-    if found := re.search(r"espalier upgrades retry (\S+?)[`;,)]*(\s|$)", text):
-        return f"retry {await h.patch(NodeUpgrade.resource, found[1], retried())}"
-    if found := re.search(r"delete (\w+Upgrade) (\S+) to have the manager create its own", text):
-        return await remove(h, next(one for one in UPGRADES if one.kind == found[1]), found[2])
+    if match := re.search(r"ask for v1\.(\d+)\.\S+ again", text):
+        return f"ask for 1.{match[1]} again: {await h.ask(version=f'1.{match[1]}')}"
+    if match := re.search(r"espalier upgrades retry (\S+?)[`;,)]*(\s|$)", text):
+        return f"retry {await h.patch(NodeUpgrade.resource, match[1], retried())}"
+    if match := re.search(r"delete (\w+Upgrade) (\S+) to have the manager create its own", text):
+        return await remove(h, next(upgrade for upgrade in UPGRADES if upgrade.kind == match[1]), match[2])
     for kind in (NodeUpgrade, ControlPlaneUpgrade):
-        if found := re.search(rf"\b{kind.__name__} (?:eksa-system/)?([\w.-]+) .*delete (?:it|the NodeUpgrade)\b", text):
-            return await remove(h, kind.resource, found[1])
-    if found := re.search(r"delete Machine (?:eksa-system/)?([\w-]+)", text):
-        return await remove(h, Machine.resource, found[1])
-    if found := re.search(r"delete Pod eksa-system/(\S+)", text):
-        await h.far.delete(POD, found[1], SYSTEM_NAMESPACE)
-        return f"delete Pod {found[1]}"
-    if found := re.search(r"anywhere.eks.amazonaws.com/drift=(correct[a-z-]*)", text):
-        patch: Tree = {"metadata": {"annotations": {"anywhere.eks.amazonaws.com/drift": found[1]}}}
+        if match := re.search(rf"\b{kind.__name__} (?:eksa-system/)?([\w.-]+) .*delete (?:it|the NodeUpgrade)\b", text):
+            return await remove(h, kind.resource, match[1])
+    if match := re.search(r"delete Machine (?:eksa-system/)?([\w-]+)", text):
+        return await remove(h, Machine.resource, match[1])
+    if match := re.search(r"delete Pod eksa-system/(\S+)", text):
+        await h.far.delete(POD, match[1], SYSTEM_NAMESPACE)
+        return f"delete Pod {match[1]}"
+    if match := re.search(r"anywhere.eks.amazonaws.com/drift=(correct[a-z-]*)", text):
+        patch: Tree = {"metadata": {"annotations": {"anywhere.eks.amazonaws.com/drift": match[1]}}}
         await h.env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
-        return f"drift={found[1]}"
+        return f"drift={match[1]}"
     if "UpgraderImageMissing" in text:
         await h.env.client.delete(CONFIG_MAP, IMAGES, SYSTEM_NAMESPACE)
         return "make the ConfigMap of images anew"

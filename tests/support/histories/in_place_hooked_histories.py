@@ -110,8 +110,8 @@ class AskingClusterAPI:
 
     async def _keep_set(self, template: Tree) -> None:
         """The machines of a group stay in their MachineSet, which is what was asked for; Cluster API moves them."""
-        for one in (await self._env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items:
-            await mark(self._env, one, MachineSet.resource, {"spec": {"template": {"spec": template}}})
+        for machine_set in (await self._env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items:
+            await mark(self._env, machine_set, MachineSet.resource, {"spec": {"template": {"spec": template}}})
 
     async def _ask(self, machine: Object) -> None:
         answer = await ask(self._env, machine.name)
@@ -189,9 +189,9 @@ async def end_well(h: History, asking: AskingClusterAPI) -> None:
             assert kind is NodeUpgrade.resource, f"{kind.kind} {one.name}: hooks need none"
             await h.env.client.delete(kind, one.name, SYSTEM_NAMESPACE)  # written by hand
     await asyncio.sleep(CALM)
-    wrong = [one for one in h.watcher.left() if not one.endswith(f" has {PAUSED}")]
+    wrong = [item for item in h.watcher.left() if not item.endswith(f" has {PAUSED}")]
     wrong += [f"versions are {found}" for found in [h.watcher.versions()] if found != {NEW}]
     written = re.findall(r"write a NodeUpgrade: (?:hand-)?(\S+?)(?:-node-upgrader)? to ", "\n".join(h.told))
-    by_hand = {what for what in h.watcher.broken if what.startswith("pods ") and any(one in what for one in written)}
+    by_hand = {what for what in h.watcher.broken if what.startswith("pods ") and any(item in what for item in written)}
     wrong += [what for what in h.watcher.broken if what not in by_hand or TWO_CONTROL_PLANES.fullmatch(what)]
     assert not wrong, "\n".join(["it ended otherwise:", *wrong])

@@ -86,14 +86,14 @@ so that there is something to be said to every cluster."""
 
 async def machines(client: Client) -> dict[str, str]:
     """Machines by uid, each with its cluster."""
-    found = await client.list(Machine.resource, SYSTEM_NAMESPACE)
-    return {item.metadata.uid: item.metadata.labels[CLUSTER_NAME_LABEL] for item in found.items}
+    listed = await client.list(Machine.resource, SYSTEM_NAMESPACE)
+    return {item.metadata.uid: item.metadata.labels[CLUSTER_NAME_LABEL] for item in listed.items}
 
 
 async def mark(env: AccountedClusters, key: Key = GARDEN) -> str | None:
     """The gate's mark on a Cluster."""
-    found = await env.client.get(Cluster.resource, key.name, key.namespace)
-    return found.metadata.annotations.get(metadata_keys.GATE_ANNOTATION)
+    cluster = await env.client.get(Cluster.resource, key.name, key.namespace)
+    return cluster.metadata.annotations.get(metadata_keys.GATE_ANNOTATION)
 
 
 async def annotate(env: AccountedClusters, value: str | None, key: Key = GARDEN) -> None:
@@ -260,8 +260,8 @@ def a_reference_that_is_moved() -> Story:
     async def after(env: AccountedClusters) -> None:
         cluster = await env.until_ready()
         assert cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION] not in marks
-        found = (await env.client.list(DockerMachineTemplate.resource)).items
-        template = found[0].decode(DockerMachineTemplate)
+        docker_machine_templates = (await env.client.list(DockerMachineTemplate.resource)).items
+        template = docker_machine_templates[0].decode(DockerMachineTemplate)
         assert len(template.spec.template.spec.extra_mounts) == 2
 
     return Story(before, after)

@@ -92,7 +92,7 @@ def workers(config: str) -> Tree:
 async def generations(env: AccountedClusters) -> dict[str, int]:
     """Of the linked objects."""
     found = [item for kind in KINDS for item in (await env.client.list(kind.resource, NAMESPACE)).items]
-    return {one.name: one.metadata.generation for one in found}
+    return {item.name: item.metadata.generation for item in found}
 
 
 async def until_made(
@@ -205,11 +205,11 @@ def a_secret_that_is_changed() -> Story:
     async def is_carried(env: AccountedClusters, value: str, *, times: int) -> None:
         await env.until_all(OrchardCluster.resource, "garden", lambda tree: _lacks(tree, seen(value)))
         marks.append(_mark(await env.until(lambda cluster: _is_closed(cluster) and _mark(cluster) not in marks)))
-        assert len({one.split(":")[1] for one in marks}) == 1
+        assert len({item.split(":")[1] for item in marks}) == 1
         await asyncio.sleep(env.calm)
         written = env.written()
         assert written.keys() <= {*CARRIERS, ANNOTATION, STATUS}
-        assert {written[one] for one in CARRIERS} == {times}
+        assert {written[carrier] for carrier in CARRIERS} == {times}
         assert written[ANNOTATION] == 2 * times  # opened, and closed
         assert await machines(env.client) == uids
         assert await made_for(env, GARDEN) == made
@@ -263,15 +263,15 @@ async def back_up(env: AccountedClusters) -> Backup:
 
 async def the_sum_tells_nothing(env: AccountedClusters) -> None:
     """It is that of the last reconcile."""
-    found = await env.client.get(Cluster.resource, "garden", NAMESPACE)
+    cluster = await env.client.get(Cluster.resource, "garden", NAMESPACE)
     total = sum((await generations(env)).values())
-    assert found.decode(Cluster).status.children_observed_generation == total
+    assert cluster.decode(Cluster).status.children_observed_generation == total
 
 
 async def credentials(env: AccountedClusters) -> str:
     """The credentials that the carrier holds."""
-    found = await env.client.get(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE)
-    return found.metadata.annotations[CARRIED]
+    orchard_cluster = await env.client.get(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE)
+    return orchard_cluster.metadata.annotations[CARRIED]
 
 
 def seen(value: str) -> str:

@@ -289,5 +289,7 @@ def happened(before: dict[str, set[str]], after: dict[str, set[str]]) -> Happene
 
 def planned(preview: Preview) -> Happened:
     return {
-        one.name: ({going.name for going in one.going}, one.coming) for one in preview.groups if one.going or one.coming
+        item.name: ({going.name for going in item.going}, item.coming)
+        for item in preview.groups
+        if item.going or item.coming
     }

@@ -126,12 +126,12 @@ def roles(namespace: str) -> Iterator[Tree]:
 async def everything_of(alice: Tenant) -> dict[str, object]:
     """All that is hers, as far as it is content."""
     client, found = alice.admin.client, dict[str, object]()
-    mine = [one for kind in (Cluster, DockerDatacenterConfig) for one in await listed(client, kind.resource, ALICE)]
-    names = {one["metadata"]["name"] for one in mine if one["kind"] == "Cluster"}
-    made = [one for kind in CLUSTER_API_KINDS for one in await listed(client, kind.resource, SYSTEM_NAMESPACE)]
-    mine += [one for one in made if of(one) in names]
+    mine = [item for kind in (Cluster, DockerDatacenterConfig) for item in await listed(client, kind.resource, ALICE)]
+    names = {item["metadata"]["name"] for item in mine if item["kind"] == "Cluster"}
+    made = [item for kind in CLUSTER_API_KINDS for item in await listed(client, kind.resource, SYSTEM_NAMESPACE)]
+    mine += [item for item in made if of(item) in names]
     mine += await listed(client, SECRET, ALICE)
-    mine += [one for one in await listed(client, SECRET, SYSTEM_NAMESPACE) if of(one) in names]
+    mine += [item for item in await listed(client, SECRET, SYSTEM_NAMESPACE) if of(item) in names]
     for one in mine:
         metadata = one["metadata"]
         kept = ("uid", "labels", "ownerReferences", "deletionTimestamp")
@@ -166,8 +166,8 @@ async def unharmed(alice: Tenant, before: dict[str, object], what: str) -> None:
 
 
 async def values(client: Client, resource: Resource, namespace: str) -> list[bytes]:
-    found = (await client.list(resource, namespace)).items
-    return [text for one in found for text in one.decode(Secret).data.values()]
+    items = (await client.list(resource, namespace)).items
+    return [text for item in items for text in item.decode(Secret).data.values()]
 
 
 async def refused(attempt: Awaitable[object]) -> bool:
@@ -209,8 +209,8 @@ async def names_that_collide(alice: Tenant, bob: Tenant, choices: random.Random)
         await bob.cluster(name, group, choices.randint(1, 3), annotations=drift)
         assert "choose" in await until_told(bob, name, "ClusterNameTaken")
         for kind in CLUSTER_API_KINDS:
-            for one in await listed(bob.admin.client, kind.resource, SYSTEM_NAMESPACE):
-                assert one["metadata"].get("labels", {}).get(CLUSTER_NAMESPACE_LABEL) != BOB
+            for item in await listed(bob.admin.client, kind.resource, SYSTEM_NAMESPACE):
+                assert item["metadata"].get("labels", {}).get(CLUSTER_NAMESPACE_LABEL) != BOB
         await bob.delete(name)
 
 
@@ -375,5 +375,5 @@ async def all_of_it(env: AccountedClusters, connect: As, seed: int) -> None:
         await env.until_ready(key)
     for key in hers:
         await alice.delete(key.name)
-    left = [one for kind in CLUSTER_API_KINDS for one in await listed(env.client, kind.resource, SYSTEM_NAMESPACE)]
-    assert [one["metadata"]["name"] for one in left if of(one) in {key.name for key in hers}] == []
+    left = [item for kind in CLUSTER_API_KINDS for item in await listed(env.client, kind.resource, SYSTEM_NAMESPACE)]
+    assert [item["metadata"]["name"] for item in left if of(item) in {key.name for key in hers}] == []

@@ -45,16 +45,16 @@ class WriteHistory:
 
     def owners(self) -> list[str]:
         """The seeds that accepted, in the order of revisions: each change is a move."""
-        return [seed for seed, _ in groupby(sorted(self.accepted, key=lambda one: one.revision), _seed)]
+        return [seed for seed, _ in groupby(sorted(self.accepted, key=lambda item: item.revision), _seed)]
 
     def check(self, owners: Sequence[str]) -> None:
         """Assert that one seed at a time accepted, these in this order, and that revisions follow the order in time."""
         assert self.owners() == list(owners)
-        by_time = [seed for seed, _ in groupby(sorted(self.accepted, key=lambda one: one.ended), _seed)]
+        by_time = [seed for seed, _ in groupby(sorted(self.accepted, key=lambda item: item.ended), _seed)]
         assert by_time == list(owners), "a seed accepted a write after another one had"
-        answered = iter(sorted(self.accepted, key=lambda one: one.ended))
+        answered = iter(sorted(self.accepted, key=lambda item: item.ended))
         before, latest = next(answered, None), None
-        for one in sorted(self.accepted, key=lambda one: one.began):
+        for one in sorted(self.accepted, key=lambda item: item.began):
             while before is not None and before.ended < one.began:
                 latest = before if latest is None else max(latest, before, key=lambda each: each.revision)
                 before = next(answered, None)
@@ -64,7 +64,7 @@ class WriteHistory:
         """Writes that were accepted anywhere and that a seed does not have. Raises `KubeError`."""
         known = list(self.accepted)
         found = {item.name for item in (await self.connect(seed).list(CONFIG_MAP, "default", labels=LABEL)).items}
-        return [one for one in known if one.name not in found]
+        return [item for item in known if item.name not in found]
 
     async def _write(self, seed: str, writer: int, every: float) -> None:
         for turn in count():

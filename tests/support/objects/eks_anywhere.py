@@ -186,7 +186,7 @@ async def install(client: Client) -> None:
         await client.create(_CONFIGURATIONS[tree["kind"]], tree)
 
 
-_CONFIGURATIONS = {one.kind: one for one in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION)}
+_CONFIGURATIONS = {item.kind: item for item in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION)}
 
 
 def release(tree: Tree) -> Tree:

@@ -122,10 +122,10 @@ def check(example: str, chosen: list[Fault], errors: Callable[[str], list[Error]
     left = list(found)
     for kind, name, _, field in chosen:
         of_it = [
-            one
-            for one in left
-            if (one[0].endswith(field) or one[0].startswith(f"{field}[") or field.startswith(one[0] or "?"))
-            and one[1] == line(text, kind, name, one[0])
+            item
+            for item in left
+            if (item[0].endswith(field) or item[0].startswith(f"{field}[") or field.startswith(item[0] or "?"))
+            and item[1] == line(text, kind, name, item[0])
         ]
         assert of_it, f"no error for {kind} {name} {field}:\n{found}\n{text}"
         left.remove(of_it[0])

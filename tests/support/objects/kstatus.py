@@ -19,9 +19,9 @@ def verdict(tree: Tree) -> str:
     if seen is not None and wanted is not None and seen != wanted:
         return IN_PROGRESS
     conditions: list[dict[str, Any]] = status.get("conditions") or []
-    for one in conditions:  # the first of the two decides
-        if one["type"] in ("Reconciling", "Stalled") and one["status"] == "True":
-            return IN_PROGRESS if one["type"] == "Reconciling" else FAILED
+    for item in conditions:  # the first of the two decides
+        if item["type"] in ("Reconciling", "Stalled") and item["status"] == "True":
+            return IN_PROGRESS if item["type"] == "Reconciling" else FAILED
     ready = next((condition["status"] for condition in conditions if condition["type"] == "Ready"), "True")
     return CURRENT if ready == "True" else IN_PROGRESS
 
@@ -30,9 +30,9 @@ def faults(tree: Tree) -> Iterator[str]:
     """Why the status of a Cluster, written by a manager, would mislead a reader who follows kstatus."""
     status = tree.get("status") or {}
     present = {condition["type"]: condition for condition in status.get("conditions") or []}
-    progress = [one for one in ("Reconciling", "Stalled") if one in present]
+    progress = [item for item in ("Reconciling", "Stalled") if item in present]
     is_ready = present.get("Ready", {}).get("status") == "True"
-    if any(present[one]["status"] != "True" for one in progress):
+    if any(present[item]["status"] != "True" for item in progress):
         yield f"{progress} are present only while True"
     if len(progress) > 1:
         yield "Reconciling and Stalled exclude each other"

@@ -143,7 +143,7 @@ def fill(caches: Caches, trees: Iterable[Tree], shared: Iterable[Object] = ()) -
     for cached in caches.all:
         kind = (cached.source.resource.kind, cached.source.resource.api_version)
         cached.begin_list()
-        cached.listed([*(Object(one) for one in raw[kind]), *objects[kind]])  # each cache changes its own
+        cached.listed([*(Object(item) for item in raw[kind]), *objects[kind]])  # each cache changes its own
         cached.end_list("1000")
 
 

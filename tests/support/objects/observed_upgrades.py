@@ -92,12 +92,12 @@ def cluster_view(
     found = nodes or []
     workload = SimpleNamespace(
         nodes=lambda: found,
-        node=lambda name: next((one for one in found if one.metadata.name == name), None),
+        node=lambda name: next((item for item in found if item.metadata.name == name), None),
         control_plane_pods=lambda: static_pods or [],
         silent_for=silent,
     )
     capi_objects = SimpleNamespace(
-        caches={Machine.resource: SimpleNamespace(list=lambda: [one.object for one in machines])},
+        caches={Machine.resource: SimpleNamespace(list=lambda: [item.object for item in machines])},
         machines_of=lambda _owner: list(machines),
         control_planes=[],
     )
@@ -126,7 +126,7 @@ def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", br
     metadata = {"name": "a-node-upgrader", "namespace": "eksa-system", "uid": "1"}
     api_version = NodeUpgrade.resource.api_version
     found = made({"apiVersion": api_version, "kind": "NodeUpgrade", "metadata": metadata, "spec": spec})
-    view = cluster_view(nodes=nodes, static_pods=pods(*(one.metadata.name for one in nodes), broken=broken))
+    view = cluster_view(nodes=nodes, static_pods=pods(*(item.metadata.name for item in nodes), broken=broken))
     plane = {
         "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
         "kind": "KubeadmControlPlane",
@@ -148,7 +148,7 @@ def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", br
         earlier=None,
         taken_by="",
         control_plane=made(plane),
-        control_plane_machines=tuple(machine(one.metadata.name, control_plane=True) for one in nodes),
+        control_plane_machines=tuple(machine(item.metadata.name, control_plane=True) for item in nodes),
         claimed_by=claimed_by,
         configuration=None,
         image="image",

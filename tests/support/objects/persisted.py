@@ -95,8 +95,8 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, str):
         yield value
     elif isinstance(value, frozenset | set | tuple | list):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)
 
 
 def _literals() -> Iterator[str]:
@@ -116,7 +116,7 @@ def _literals() -> Iterator[str]:
             if reads_variables:
                 yield from (f"environment variable: {name}" for name in _variables(node) if VARIABLE.match(name))
             yield from (f"reason of an event: {reason}" for reason in _events(node) if reason)
-    yield from (f"reason of an event: {one.value}" for one in (*events.Event, *gardener_events.Event))
+    yield from (f"reason of an event: {item.value}" for item in (*events.Event, *gardener_events.Event))
 
 
 def _text(node: ast.AST) -> str:
@@ -143,10 +143,10 @@ def _events(node: ast.AST) -> Iterator[str]:
 def _metrics() -> Iterator[str]:
     registry = CollectorRegistry()
     metrics = Metrics()
-    for one in (*vars(metrics).values(), *vars(RequestMetrics(registry)).values()):
-        if isinstance(one, MetricWrapperBase):
-            [described] = one.describe()
-            yield _metric(described, one._labelnames)
+    for item in (*vars(metrics).values(), *vars(RequestMetrics(registry)).values()):
+        if isinstance(item, MetricWrapperBase):
+            [described] = item.describe()
+            yield _metric(described, item._labelnames)
 
 
 def of_metrics(registry: CollectorRegistry) -> Iterator[str]:
@@ -183,9 +183,9 @@ def _database(file: Path) -> Iterator[str]:
 
 def _home() -> Iterator[str]:
     home = Home(Path("HOME"))
-    for one in vars(Home).values():
-        if isinstance(one, property) and one.fget is not None:
-            yield f"file: {one.fget(home)}"
+    for var in vars(Home).values():
+        if isinstance(var, property) and var.fget is not None:
+            yield f"file: {var.fget(home)}"
     state = State(home.nodes)
     for value in vars(state.folder("NODE")).values():
         yield f"file: {value}"

@@ -59,7 +59,9 @@ NOTHING = [
     *(path for path in LEAVES[Bundles] if not path.startswith(f"spec.{ENTRY}")),
     *(
         f"spec.{ENTRY}{path}"
-        for path in (one.removeprefix(f"spec.{ENTRY}") for one in LEAVES[Bundles] if one.startswith(f"spec.{ENTRY}"))
+        for path in (
+            leave.removeprefix(f"spec.{ENTRY}") for leave in LEAVES[Bundles] if leave.startswith(f"spec.{ENTRY}")
+        )
         if path not in ELSEWHERE
         and path.removesuffix(".uri") not in USED
         and path.removesuffix(".imageDigest") not in BY_DIGEST

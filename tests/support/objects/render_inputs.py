@@ -123,7 +123,7 @@ def documents(found: Rendered) -> list[Tree]:
         for group in found.groups
         for object_ in (group.machine_template, group.config_template, group.deployment, group.health_check)
     )
-    return [*(msgspec.to_builtins(object_) for object_ in (*once, *groups)), *(one.body for one in found.cni)]
+    return [*(msgspec.to_builtins(object_) for object_ in (*once, *groups)), *(item.body for item in found.cni)]
 
 
 def text(case: str, **how: object) -> str:

@@ -23,7 +23,7 @@ def objects(found: Rendered) -> list[Tree]:
     extras = [msgspec.to_builtins(extra) for extra in found.extras]
     etcd = [found.etcd.machine_template, found.etcd.cluster] if found.etcd else []
     cluster = documents(msgspec.structs.replace(found, cni=(), workload=()))
-    return [*extras, *cluster, *map(msgspec.to_builtins, etcd), *(one.body for one in found.workload)]
+    return [*extras, *cluster, *map(msgspec.to_builtins, etcd), *(item.body for item in found.workload)]
 
 
 def redacted(trees: list[Tree]) -> list[Tree]:
@@ -36,6 +36,6 @@ def holds(tree: Tree, secret: str) -> bool:
     for value in tree.get("data", {}).values() if tree["kind"] == "Secret" else ():
         text = base64.b64decode(value).decode()
         inner = yaml.safe_load_all(text) if tree.get("type") == SECRET_TYPE else ()
-        if secret in text or any(holds(one, secret) for one in inner):
+        if secret in text or any(holds(item, secret) for item in inner):
             return True
     return False

@@ -17,7 +17,7 @@ def shape(value: Any) -> Any:
         kept = ("phase", "qosClass")
         return {name: one if name in kept else shape(one) for name, one in sorted(value.items())}
     if isinstance(value, list):
-        return sorted((shape(one) for one in value), key=repr)
+        return sorted((shape(item) for item in value), key=repr)
     return value if isinstance(value, bool) else type(value).__name__
 
 

@@ -36,7 +36,7 @@ class Alarms:
         ]
         if status.failure_reason:
             found.append(f"failureReason: {status.failure_reason}: {status.failure_message}")
-        self._failures += [one for one in found if one not in self._failures]
+        self._failures += [item for item in found if item not in self._failures]
 
     @contextmanager
     def listening(self) -> Iterator[Alarms]:
@@ -54,5 +54,5 @@ class Alarms:
         ]
         # What the API server answers to whoever writes is about the manifest: examples have no SSH keys, for one.
         logs = [log for log in self._logs if log["event"] != "the API server warns"]
-        logged = [str(one) for one in logs if one["log_level"] in ("warning", "error", "critical")]
+        logged = [str(log) for log in logs if log["log_level"] in ("warning", "error", "critical")]
         return [*self._failures, *warned, *logged]

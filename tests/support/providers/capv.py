@@ -111,7 +111,7 @@ async def capv(folder: Path, center: VCenter) -> AsyncIterator[Vineyard]:
     """The environment, in a folder of its own. Ready when clusters can be applied."""
     making = Making(
         providers=with_external_etcd(with_shared_parts(vsphere(VCenters(center.resolve)))),
-        kinds=[one for one in INFRASTRUCTURE_KINDS if one not in vsphere_kinds.KINDS],
+        kinds=[kind for kind in INFRASTRUCTURE_KINDS if kind not in vsphere_kinds.KINDS],
         simulated=(),
         managers={MANAGER: HOME},
     )
@@ -168,7 +168,7 @@ def furnish(center: VCenter) -> None:
 
 def machines_of(content: Any) -> list[Any]:
     """The virtual machines of the cluster."""
-    return [one for path in FOLDERS for one in content.searchIndex.FindByInventoryPath(path).childEntity]
+    return [item for path in FOLDERS for item in content.searchIndex.FindByInventoryPath(path).childEntity]
 
 
 @dataclass
@@ -196,14 +196,14 @@ class Guests:
             for machine in machines_of(content):
                 with suppress(Gone):  # deleted since it was listed
                     found += [
-                        self._boot(one)
-                        for one in properties(content, [machine], *paths)
-                        if one.get("runtime.powerState") == "poweredOn" and one["name"] not in self.joined
+                        self._boot(property_)
+                        for property_ in properties(content, [machine], *paths)
+                        if property_.get("runtime.powerState") == "poweredOn" and property_["name"] not in self.joined
                     ]
         return found
 
     def _boot(self, machine: dict[str, Any]) -> tuple[str, str, bytes, str]:
-        name, options = machine["name"], {one.key: one.value for one in machine["config.extraConfig"]}
+        name, options = machine["name"], {item.key: item.value for item in machine["config.extraConfig"]}
         self.joined[name] = provider_id = f"vsphere://{machine['config.uuid']}"
         address = f"{ADDRESSES}.{len(self.joined)}"
         given = vim.option.OptionValue(key="SET.guest.ipAddress", value=address)

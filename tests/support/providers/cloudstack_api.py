@@ -84,7 +84,7 @@ class CloudStack:
     @property
     def commands(self) -> list[str]:
         """Of requests."""
-        return [one["command"] for one in self.asked]
+        return [item["command"] for item in self.asked]
 
     def resolve(self, _host: str, port: int) -> list[tuple[str, int]]:
         """Its address, whatever is asked."""
@@ -100,7 +100,7 @@ class CloudStack:
             return answer
         if not _is_signed(parameters):
             return error(401, "unable to verify user credentials and/or request signature", command)
-        found = [one for one in self.items[command] if _fits(one, parameters)]
+        found = [item for item in self.items[command] if _fits(item, parameters)]
         if "id" in parameters and not found:
             return error(431, "Invalid parameter id: entity does not exist", command)
         page, size = int(parameters["page"]), int(parameters["pagesize"])

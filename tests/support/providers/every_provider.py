@@ -166,7 +166,7 @@ _ALL = (
     Sample("CloudStackDatacenterConfig", cloudstack.HARBOR, cloudstack.everything, _cloudstack),
     Sample("SnowDatacenterConfig", snow.GLACIER, snow.everything, _snow),
 )
-SAMPLES: Mapping[str, Sample] = {one.kind: one for one in _ALL}
+SAMPLES: Mapping[str, Sample] = {item.kind: item for item in _ALL}
 
 KINDS = sorted(PROVIDERS)
 """Names under which sweeps report: of each of them there must be a sample."""

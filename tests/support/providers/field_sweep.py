@@ -188,7 +188,7 @@ def counted(
     refused.
     """
     values = [one for _, _, one in swept]
-    accepted, refused = sum(len(value.accepted) for value in values), sum(len(one.refused) for one in values)
+    accepted, refused = sum(len(value.accepted) for value in values), sum(len(value.refused) for value in values)
     fields = sum(len(all_leaves(kind)) for kind in kinds) + more
     with capsys.disabled():
         print(f"\n{fields} fields of {of}: {len(values)} swept, {accepted} values accepted, {refused} refused")

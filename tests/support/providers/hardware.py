@@ -51,5 +51,5 @@ async def change(client: Client, name: str, **spec: Any) -> None:
 
 async def holders(client: Client) -> dict[str, str]:
     """Which TinkerbellMachine has each Hardware; empty for none."""
-    found = (await client.list(Hardware.resource, SYSTEM_NAMESPACE)).items
-    return {one.name: one.metadata.labels.get(OWNER_NAME, "") for one in found}
+    hardwares = (await client.list(Hardware.resource, SYSTEM_NAMESPACE)).items
+    return {item.name: item.metadata.labels.get(OWNER_NAME, "") for item in hardwares}

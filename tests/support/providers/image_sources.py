@@ -74,10 +74,10 @@ def _of_host(url: str, settings: Mapping[str, Any], files: Mapping[str, str], pa
 
 def _of_bottlerocket(config: Tree) -> Reader:
     found = [config[name] for name in ("clusterConfiguration", "joinConfiguration") if name in config]
-    mirrors = [one.get("registryMirror") for one in found]
-    assert all(one == mirrors[0] for one in mirrors), "a machine that joins would use another mirror"
+    mirrors = [item.get("registryMirror") for item in found]
+    assert all(mirror == mirrors[0] for mirror in mirrors), "a machine that joins would use another mirror"
     mirror = mirrors[0] or {}
-    endpoints = {one["registry"]: one["endpoints"] for one in mirror.get("mirrors", ())}
+    endpoints = {item["registry"]: item["endpoints"] for item in mirror.get("mirrors", ())}
     endpoints |= {PUBLIC: [mirror["endpoint"]]} if mirror.get("endpoint") else {}
     return _by_endpoints(endpoints, mirror.get("caCert", ""))
 
@@ -93,7 +93,7 @@ def of_etcd(config: Tree) -> Reader:
 def _by_endpoints(endpoints: Mapping[str, Sequence[str]], authority: str) -> Reader:
     def sources(image: str) -> list[Source]:
         registry, path, tag = parts(image)
-        urls = [f"https://{one}" for one in endpoints.get(registry, ())]
+        urls = [f"https://{item}" for item in endpoints.get(registry, ())]
         roots = [url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v2" for url in urls]
         return [
             *(Source(_manifest(root, path, tag), authority=authority) for root in roots),
@@ -126,4 +126,4 @@ def _manifest(root: str, path: str, tag: str) -> str:
 
 def without_proxy(hosts: Sequence[str], host: str) -> bool:
     """True if a list of NO_PROXY has a host, as Go reads it: by name, by a suffix after a dot, or as an address."""
-    return any(host == one or host.endswith(f".{one.lstrip('.')}") for one in hosts)
+    return any(host == item or host.endswith(f".{item.lstrip('.')}") for item in hosts)

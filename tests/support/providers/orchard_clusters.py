@@ -63,4 +63,4 @@ def made(found: Scope, present: ClusterAPIObjects | None = None) -> list[Tree]:
     """Everything that is made of a Cluster, as it is stored."""
     assert found.render_input is not None
     wanted = plan.control_plane(found.render_input, present or ClusterAPIObjects())
-    return [applied(msgspec.to_builtins(one)) for one in wanted]
+    return [applied(msgspec.to_builtins(item)) for item in wanted]

@@ -66,7 +66,7 @@ async def with_crds(
     assets = programs.find_cluster_api()
     if assets is None:
         pytest.skip("Cluster API is not built: run make real-assets")
-    trees = [tree for one in MANAGERS for tree in documents_of(assets, one)]
+    trees = [tree for manager in MANAGERS for tree in documents_of(assets, manager)]
     crds = [tree for tree in trees if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind]
     for tree in crds:
         tree["spec"].pop("conversion", None)

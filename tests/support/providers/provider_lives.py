@@ -20,7 +20,7 @@ from tests.support.providers import cloudstack, hardware, nutanix, snow, tinkerb
 from tests.support.providers.examples import documents, put_secret
 
 CONTROL_PLANE = ""
-STORED = (*(one.resource for one in KINDS), SECRET, CONFIG_MAP)
+STORED = (*(kind.resource for kind in KINDS), SECRET, CONFIG_MAP)
 
 
 async def nothing(_env: AccountedClusters) -> None:

@@ -124,7 +124,7 @@ def is_signed(request: web.Request, body: bytes, service: str) -> bool:
     algorithm, _, rest = request.headers.get("Authorization", "").partition(" ")
     if algorithm != "AWS4-HMAC-SHA256":
         return False
-    parts: Mapping[str, str] = dict(one.strip().split("=", 1) for one in rest.split(","))
+    parts: Mapping[str, str] = dict(word.strip().split("=", 1) for word in rest.split(","))
     key, day, region, of, end = parts["Credential"].split("/")
     if (key, region, of, end) != (ACCESS_KEY, "snow", service, "aws4_request"):
         return False
@@ -136,8 +136,8 @@ def is_signed(request: web.Request, body: bytes, service: str) -> bool:
     scope = f"{day}/{region}/{of}/{end}"
     digest = hashlib.sha256(canonical.encode()).hexdigest()
     secret = f"AWS4{SECRET_KEY}".encode()
-    for one in (day, region, of, end):
-        secret = hmac.digest(secret, one.encode(), "sha256")
+    for item in (day, region, of, end):
+        secret = hmac.digest(secret, item.encode(), "sha256")
     text = f"{algorithm}\n{request.headers['X-Amz-Date']}\n{scope}\n{digest}"
     return hmac.compare_digest(hmac.digest(secret, text.encode(), "sha256").hex(), parts["Signature"])
 

@@ -78,7 +78,7 @@ def properties(content: Any, objects: Sequence[Any], *paths: str) -> list[dict[s
         propSet=[collector.PropertySpec(type=vim.VirtualMachine, pathSet=list(paths))],
     )
     found = content.propertyCollector.RetrieveContents([asked])
-    return [{"self": one.obj} | {each.name: each.val for each in one.propSet} for one in found]
+    return [{"self": item.obj} | {each.name: each.val for each in item.propSet} for item in found]
 
 
 @contextmanager

@@ -63,8 +63,8 @@ class AzureServer:
                 self.blocks[key, request.query["blockid"]] = await request.read()
                 return web.Response(status=201)
             case "PUT", "blocklist":
-                asked = [one.text or "" for one in ElementTree.fromstring(await request.text())]
-                return self._put(request, key, b"".join(self.blocks.pop((key, one)) for one in asked))
+                asked = [item.text or "" for item in ElementTree.fromstring(await request.text())]
+                return self._put(request, key, b"".join(self.blocks.pop((key, item)) for item in asked))
             case "PUT", None:
                 return self._put(request, key, await request.read())
             case "GET" | "HEAD", None if key in self.blobs:

@@ -46,9 +46,13 @@ async def take_away(
 
 async def move_away(client: Client, *, pause: Callable[[], Awaitable[object]]) -> None:
     """Delete all that clusterctl moves, in its order: what others own first. `pause` comes between its requests."""
-    for one in (await client.list(capi.Cluster.resource)).items:
+    for cluster in (await client.list(capi.Cluster.resource)).items:
         await client.patch(
-            capi.Cluster.resource, one.name, one.namespace, patch={"spec": {"paused": True}}, type=PatchType.MERGE
+            capi.Cluster.resource,
+            cluster.name,
+            cluster.namespace,
+            patch={"spec": {"paused": True}},
+            type=PatchType.MERGE,
         )
     for resource, found in reversed(await in_order(client)):
         await pause()
@@ -95,8 +99,10 @@ async def in_order(client: Client) -> list[tuple[Resource, Object]]:
 
 async def records(client: Client) -> list[Object]:
     """The Clusters that manage themselves."""
-    found = (await client.list(Cluster.resource)).items
-    return [one for one in found if (one.tree["spec"].get("managementCluster") or {}).get("name") in (None, one.name)]
+    clusters = (await client.list(Cluster.resource)).items
+    return [
+        item for item in clusters if (item.tree["spec"].get("managementCluster") or {}).get("name") in (None, item.name)
+    ]
 
 
 async def node_versions(workload: Client) -> dict[str, str]:

@@ -57,7 +57,7 @@ class FaultyHttp:
         self.asked.set()
         if self.away:
             return _aborted(request)
-        fault = next((one for one in self.faults if one.concerns(request)), Fault())
+        fault = next((fault for fault in self.faults if fault.concerns(request)), Fault())
         if fault in self.faults:
             self.faults.remove(fault)
         data = await request.read()

@@ -57,7 +57,11 @@ def _widened_by_the_fork(crds: list[Tree]) -> list[Tree]:
         pytest.skip(lacks(FORK))
     for crd in crds:
         more = fork.get(crd["spec"]["names"]["kind"])
-        schemas = {one["name"]: one["schema"]["openAPIV3Schema"] for one in more["spec"]["versions"]} if more else {}
+        schemas = (
+            {version["name"]: version["schema"]["openAPIV3Schema"] for version in more["spec"]["versions"]}
+            if more
+            else {}
+        )
         for version in crd["spec"]["versions"]:
             if version["name"] == "v1beta2" and "v1beta2" in schemas:
                 _merge(version["schema"]["openAPIV3Schema"], schemas["v1beta2"])
@@ -89,10 +93,10 @@ def _parts(text: str) -> Iterator[tuple[str, list[Line]]]:
 
 
 def _line(line: str) -> Line:
-    found = _LINE.fullmatch(line.strip())
-    assert found is not None, line
+    match = _LINE.fullmatch(line.strip())
+    assert match is not None, line
     depth = (len(line) - len(line.lstrip())) // 2
-    return Line(depth, found["names"].split("."), bool(found["required"]), found["type"], (found["rest"] or "").strip())
+    return Line(depth, match["names"].split("."), bool(match["required"]), match["type"], (match["rest"] or "").strip())
 
 
 def _object(lines: list[Line], types: dict[str, Tree]) -> Tree:

@@ -36,5 +36,5 @@ class Ledger:
         return {
             grant
             for grant in granted
-            if any(one[1:] == grant[1:] and grant.namespace in ("", one.namespace) for one in self.asked)
+            if any(item[1:] == grant[1:] and grant.namespace in ("", item.namespace) for item in self.asked)
         }

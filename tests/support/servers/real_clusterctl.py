@@ -66,10 +66,15 @@ async def run(folder: Path, *arguments: str, killed_after: int | None = None) ->
 
 async def make_discoverable(client: Client) -> None:
     """Label the definitions of Cluster API and its providers as `clusterctl init` does."""
-    for one in (await client.list(CUSTOM_RESOURCE_DEFINITION)).items:
-        if one.tree["spec"]["group"].endswith(capi.GROUP) and DISCOVERY not in one.metadata.labels:
+    for custom_resource_definition in (await client.list(CUSTOM_RESOURCE_DEFINITION)).items:
+        if (
+            custom_resource_definition.tree["spec"]["group"].endswith(capi.GROUP)
+            and DISCOVERY not in custom_resource_definition.metadata.labels
+        ):
             patch = {"metadata": {"labels": {DISCOVERY: ""}}}
-            await client.patch(CUSTOM_RESOURCE_DEFINITION, one.name, patch=patch, type=PatchType.MERGE)
+            await client.patch(
+                CUSTOM_RESOURCE_DEFINITION, custom_resource_definition.name, patch=patch, type=PatchType.MERGE
+            )
 
 
 async def unpause(client: Client, name: str) -> bool:

@@ -118,7 +118,9 @@ async def served(client: Client, *resources: Resource) -> None:
     async def status(resource: Resource) -> int:
         return (await client.raw(Request("GET", resource.path()))).status
 
-    await asyncio.gather(*(eventually(partial(status, one), lambda status: status != 404) for one in resources))
+    await asyncio.gather(
+        *(eventually(partial(status, resource), lambda status: status != 404) for resource in resources)
+    )
 
 
 def definition_resource(tree: Fields) -> Resource:

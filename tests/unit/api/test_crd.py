@@ -79,7 +79,7 @@ def is_unlimited(path: str, node: Schema) -> bool:
     return bool(is_open) and "maxProperties" not in node
 
 
-@pytest.mark.parametrize("cls", [one for one in EKSA_KINDS if one.resource.kind not in BROUGHT_BY_RELEASES])
+@pytest.mark.parametrize("cls", [kind for kind in EKSA_KINDS if kind.resource.kind not in BROUGHT_BY_RELEASES])
 def test_whatever_a_user_can_repeat_has_a_limit(cls: type[KubeObject]) -> None:
     """One tenant's list without end, or map, would keep the manager of all tenants busy."""
     spec = root(cls)["properties"].get("spec", {})

@@ -88,7 +88,7 @@ def rules() -> Iterator[tuple[str, str]]:
 RULES = sorted(set(rules()))
 
 
-@pytest.mark.parametrize(("words", "pattern"), RULES, ids=lambda one: one[:40])
+@pytest.mark.parametrize(("words", "pattern"), RULES, ids=lambda item: item[:40])
 def test_a_rule_refuses_what_its_words_forbid(words: str, pattern: str) -> None:
     differ = [text for text in texts(words) if "/" not in text or "domain" not in words]
     assert [text for text in differ if allows(words, text) != bool(re.fullmatch(pattern.strip("^$"), text))] == []

@@ -50,7 +50,7 @@ def test_each_allowed_value_is_accepted(example: str, kind: str, path: str, bad:
     found = problems(example, kind, path, bad)
     assert found
     text = found[0]["violation"]["allowed"] or found[0]["violation"]["message"].partition("allowed: ")[2]
-    allowed = [one.strip(' "') for one in text.replace(" or ", ", ").split(",") if one.strip(' "')]
+    allowed = [word.strip(' "') for word in text.replace(" or ", ", ").split(",") if word.strip(' "')]
     assert len(allowed) >= 2, text
     for value in allowed:
         assert problems(example, kind, path, value) == [], f"{path}: {value} is allowed"

@@ -36,7 +36,7 @@ def errors(text: str) -> list[Error]:
     """Those of `-o json`, where what was found and is allowed is in fields of its own."""
     messages = [problem["violation"]["message"] for problem in problems(text)]
     assert [message for message in messages if "; found " in message or "; allowed: " in message] == []
-    return [(one["violation"]["field"], one["line"]) for one in problems(text)]
+    return [(problem["violation"]["field"], problem["line"]) for problem in problems(text)]
 
 
 @pytest.mark.parametrize("provider", sampled(OBJECTS, 1))
@@ -56,10 +56,10 @@ def test_any_faults_of_a_cluster_are_reported_together(seed: int) -> None:
     chance = random.Random(seed)
     cases = [("Cluster", "garden", edits, field) for edits, field, _ in WRONG if is_for_validate(edits)]
     chosen: list[Fault] = []
-    for one in chance.sample(cases, len(cases)):
+    for item in chance.sample(cases, len(cases)):
         areas = {area(path) for fault in chosen for path in (*fault[2], fault[3])}
-        if not areas & {area(path) for path in (*one[2], one[3])} and len(chosen) < 5:
-            chosen.append(one)
+        if not areas & {area(path) for path in (*item[2], item[3])} and len(chosen) < 5:
+            chosen.append(item)
     assert len(chosen) == 5
     check("docker", copy.deepcopy(chosen), errors)
 
@@ -79,13 +79,13 @@ def test_each_wrong_label_of_a_map_is_an_error(part: str) -> None:
     field = f"spec.{part}.labels"
     labels = {name: value for name, (value, _) in LABELS.items()}
     found = problems(manifest("docker", [("Cluster", "garden", {field: labels | {"right": "one"}}, "")]))
-    assert [one["violation"]["field"] for one in found] == [f"{field}[{name}]" for name in LABELS]
+    assert [item["violation"]["field"] for item in found] == [f"{field}[{name}]" for name in LABELS]
     for one, (name, (value, message)) in zip(found, LABELS.items(), strict=True):
         assert one["violation"]["message"].startswith(message)
         assert one["violation"]["found"] == (value if "value" in message else name)
         assert one["violation"]["allowed"]
     first = found[0]["line"]
-    assert [one["line"] for one in found] == list(range(first, first + len(LABELS)))
+    assert [item["line"] for item in found] == list(range(first, first + len(LABELS)))
 
 
 ENCRYPTED: Any = [
@@ -135,9 +135,9 @@ def test_each_wrong_entry_of_a_part_is_an_error(
 ) -> None:
     places = places or [f"[{entry}]" for entry in (next(iter(value)), list(value)[-1])]
     found = problems(manifest(example, [(kind, name, {f"spec.{field}": value}, "")]))
-    assert [one["violation"]["field"] for one in found] == [f"spec.{field}{place}" for place in places]
-    assert len({one["line"] for one in found}) == len(places)
-    assert all(one["violation"]["found"] and one["violation"]["allowed"] for one in found)
+    assert [item["violation"]["field"] for item in found] == [f"spec.{field}{place}" for place in places]
+    assert len({item["line"] for item in found}) == len(places)
+    assert all(item["violation"]["found"] and item["violation"]["allowed"] for item in found)
 
 
 def test_object_given_twice_is_no_change_of_the_first() -> None:
@@ -147,7 +147,7 @@ def test_object_given_twice_is_no_change_of_the_first() -> None:
         next(yaml.safe_load_all(text)),
     )
     found = [problem["violation"] for problem in problems(f"{text}---\n{yaml.safe_dump(other)}")]
-    assert [(one["field"], one["message"].partition(",")[0]) for one in found] == [
+    assert [(item["field"], item["message"].partition(",")[0]) for item in found] == [
         ("metadata.name", "duplicate object")
     ]
 
@@ -164,24 +164,24 @@ def fields(tree: Any, at: tuple[paths.PathStep, ...] = ()) -> Iterator[tuple[pat
 @pytest.mark.parametrize("wrong", sampled(["Wrong!", {"wrong": 1}, [None]], 1), ids=str)
 @pytest.mark.parametrize("example", sampled(OBJECTS, 2))
 def test_a_wrong_field_hides_no_object_from_the_rules(example: str, wrong: Any) -> None:
-    found = read_manifests((EXAMPLES / f"{example}.yaml").read_bytes(), source="a.yaml")
-    for at, document in enumerate(found):
+    manifests = read_manifests((EXAMPLES / f"{example}.yaml").read_bytes(), source="a.yaml")
+    for at, document in enumerate(manifests):
         for *around, last in fields(document.tree):
             tree = copy.deepcopy(document.tree)
             holder: Any = tree
             for step in around:
                 holder = holder[step]
             holder[last] = copy.deepcopy(wrong)
-            beside = [*found[:at], replace(document, tree=tree), *found[at + 1 :]]
+            beside = [*manifests[:at], replace(document, tree=tree), *manifests[at + 1 :]]
             names = [(part.kind, part.name) for part in documents.readable_parts(beside)]
-            assert names == [(one.kind, one.name) for one in found], (*around, last)
+            assert names == [(item.kind, item.name) for item in manifests], (*around, last)
 
 
 def is_for_validate(edits: dict[str, Any]) -> bool:
     """True for faults that need no management cluster, and that do not remove or replace what others are in."""
     removed = any(value is None or value == [] for value in edits.values())
     elsewhere = any(
-        one in path for path in edits for one in ("externalEtcd", "bundlesRef", "datacenterRef", "metadata")
+        item in path for path in edits for item in ("externalEtcd", "bundlesRef", "datacenterRef", "metadata")
     )
     is_double = "kind: Pod" in str(edits)  # its apiVersion is missing, too
     return not (removed or elsewhere or is_double)

@@ -82,7 +82,7 @@ def lacking(parts: list[str]) -> Tree:
 def test_labels_of_objects_are_not_overridden() -> None:
     trees = manifests.everything(image="a")
     metadata = [*(tree["metadata"] for tree in trees), *(tree["spec"]["template"]["metadata"] for tree in trees[-1:])]
-    keys = {key for one in metadata for key in one.get("labels", ())}
+    keys = {key for item in metadata for key in item.get("labels", ())}
     assert len(keys) == 4
     assert allows({"commonLabels": {"team": "a"}})
     assert [key for key in keys if allows({"commonLabels": {key: "a"}})] == []
@@ -199,7 +199,7 @@ def test_every_flag_of_pods_has_a_value_of_the_chart() -> None:
 
 
 def known(path: str, paths: set[str]) -> bool:
-    return any(path == one or path.startswith(f"{one}.") for one in paths)
+    return any(path == item or path.startswith(f"{item}.") for item in paths)
 
 
 @helm.NEEDED
@@ -233,7 +233,7 @@ def test_common_labels_are_on_all_objects_and_pods(tmp_path: Path) -> None:
     for key, tree in rendered(tmp_path, {"commonLabels": labels}).items():
         assert tree["metadata"].pop("labels") == plain[key]["metadata"].pop("labels", {}) | labels
         if key[0] == "Deployment":
-            pods, before = (one["spec"]["template"]["metadata"]["labels"] for one in (tree, plain[key]))
+            pods, before = (item["spec"]["template"]["metadata"]["labels"] for item in (tree, plain[key]))
             assert pods == before | labels
             before |= labels
         assert tree == plain[key]

@@ -93,8 +93,8 @@ def story(kind: str, act: Callable[[Client], Awaitable[None]]) -> None:
         client = Client(transport, field_manager="eks-a-cli", retry=Retry(attempts=1))
         for name in ("eksa-system", "team-a", "team-b", "team-c"):
             await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        names = {one["kind"] for one in manifest(kind, "any", 0)}
-        await install_definitions([one for one in EKSA_KINDS if one.resource.kind in names], client)
+        names = {item["kind"] for item in manifest(kind, "any", 0)}
+        await install_definitions([kind for kind in EKSA_KINDS if kind.resource.kind in names], client)
         await act(client)
 
     asyncio.run(main())
@@ -116,8 +116,8 @@ async def delete(client: Client, name: str, namespace: str = "team-a") -> list[s
 
 async def permitted(client: Client) -> dict[str, tuple[str, str]]:
     """Servers and namespaces of each Secret."""
-    found = (await client.list(SECRET, "eksa-system")).items
-    return {one.name: tuple(one.metadata.annotations[name] for name in (SERVERS, NAMESPACES)) for one in found}  # type: ignore[misc]
+    secrets = (await client.list(SECRET, "eksa-system")).items
+    return {item.name: tuple(item.metadata.annotations[name] for name in (SERVERS, NAMESPACES)) for item in secrets}  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -167,9 +167,9 @@ def test_deleted_cluster_takes_its_permissions_with_it(kind: str, tmp_path: Path
             await bring_credentials(PROVIDERS, client, trees, given)
             await apply(client, trees)
 
-        assert all("namespace team-a" in one for one in await delete(client, "c1-team-a"))
+        assert all("namespace team-a" in item for item in await delete(client, "c1-team-a"))
         last = "is no longer for namespace team-c, which no cluster uses"
-        assert all(last in one for one in await delete(client, "c2-team-c", "team-c"))
+        assert all(last in item for item in await delete(client, "c2-team-c", "team-c"))
         for servers, namespaces in (await permitted(client)).values():
             assert at(1) not in servers
             assert at(2) in servers
@@ -208,7 +208,7 @@ def test_permissions_applied_by_others_stay(tmp_path: Path) -> None:
 def test_permission_stays_while_a_cluster_may_need_it(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await created(client, tmp_path, "garden")
-        await apply(client, [one for one in manifest(VSPHERE, "other", 2) if one["kind"] != VSPHERE])
+        await apply(client, [item for item in manifest(VSPHERE, "other", 2) if item["kind"] != VSPHERE])
         before = await permitted(client)
         assert await delete(client, "garden") == []
         assert await permitted(client) == before

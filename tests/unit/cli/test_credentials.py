@@ -38,7 +38,7 @@ def test_providers_tell_which_variables_go_together() -> None:
     assert {"VSphereDatacenterConfig", "NutanixDatacenterConfig", "SnowDatacenterConfig"} == TOGETHER
 
 
-@pytest.mark.parametrize(("kind", "group", "given"), PAIRS, ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(("kind", "group", "given"), PAIRS, ids=lambda item: item if isinstance(item, str) else "")
 def test_missing_variables_of_an_account_are_named(kind: str, group: tuple[str, ...], given: str) -> None:
     with pytest.raises(Failure) as caught:
         asyncio.run(bring_credentials(PROVIDERS, client_of(new_server()), [{"kind": kind}], {given: "canary"}))
@@ -174,7 +174,7 @@ def test_no_account_is_written_for_a_mirror_without() -> None:
 
 def test_the_certificate_of_a_mirror_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = tmp_path / "cluster.yaml"
-    manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror()))
+    manifest.write_text("\n---\n".join(json.dumps(item) for item in with_mirror()))
     authority = tmp_path / "ca.crt"
     authority.write_text(AUTHORITY)
     monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(authority))
@@ -183,11 +183,11 @@ def test_the_certificate_of_a_mirror_comes_from_a_file(tmp_path: Path, monkeypat
     assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == AUTHORITY
     assert "EKSA_REGISTRY_MIRROR_CA" in found[0].notes[0].message
 
-    manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror(caCertContent="own")))
+    manifest.write_text("\n---\n".join(json.dumps(item) for item in with_mirror(caCertContent="own")))
     found, _, _ = documents.examined([str(manifest)])
     assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == "own"
 
-    manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror()))
+    manifest.write_text("\n---\n".join(json.dumps(item) for item in with_mirror()))
     monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(tmp_path / "nothing"))
     with pytest.raises(Failure, match=r"EKSA_REGISTRY_MIRROR_CA names \S+/nothing, which can't be used"):
         documents.examined([str(manifest)])

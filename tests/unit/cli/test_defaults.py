@@ -57,7 +57,7 @@ def example(kind: str) -> list[Tree]:
 def edited(trees: list[Tree], kind: str, **fields: Any) -> list[Tree]:
     """A copy in which all objects of a kind have these values; None removes a field."""
     found = copy.deepcopy(trees)
-    for spec in (one["spec"] for one in found if one["kind"] == kind):
+    for spec in (item["spec"] for item in found if item["kind"] == kind):
         for name, value in fields.items():
             spec.pop(name, None)
             if value is not None:
@@ -84,10 +84,14 @@ def test_a_missing_field_means_the_default(kind: str, name: str) -> None:
         trees = edited(trees, kind, users=None)  # which has no other than its own
     given, missing = edited(trees, kind, **{name: FILLED_IN[kind][name]}), edited(trees, kind, **{name: None})
     assert run(missing, "generate", "objects") == run(given, "generate", "objects")
-    told = [one for one in warned(missing) if "the defaults of EKS Anywhere apply" in one and f" {name} (" in one]
+    told = [
+        warning
+        for warning in warned(missing)
+        if "the defaults of EKS Anywhere apply" in warning and f" {name} (" in warning
+    ]
     datacenter = next(tree["spec"]["datacenterRef"]["kind"] for tree in trees if tree["kind"] == "Cluster")
     assert bool(told) == (name in PROVIDERS[datacenter].links.defaults.get(kind, {}))
-    assert not [one for one in warned(given) if f" {name} (" in one]
+    assert not [warning for warning in warned(given) if f" {name} (" in warning]
 
 
 @pytest.mark.parametrize("kind", FILLED_IN)
@@ -130,10 +134,12 @@ def test_nobody_can_log_in_is_said(kind: str, spelling: str) -> None:
     trees = example(kind)
     if USERS[kind][0]:
         trees = edited(trees, kind, osFamily=USERS[kind][0])
-    assert not [one for one in warned(trees) if "log in" in one]
-    told = [one for one in warned(edited(trees, kind, users=NO_KEY[spelling])) if "nobody can log in" in one]
+    assert not [warning for warning in warned(trees) if "log in" in warning]
+    told = [
+        warning for warning in warned(edited(trees, kind, users=NO_KEY[spelling])) if "nobody can log in" in warning
+    ]
     assert len(told) == sum(tree["kind"] == kind for tree in trees)
-    assert all(one.startswith(f"{kind} ") and "set your public key" in one for one in told)
+    assert all(item.startswith(f"{kind} ") and "set your public key" in item for item in told)
 
 
 @pytest.mark.parametrize(
@@ -145,5 +151,5 @@ def test_what_is_no_key_is_refused(kind: str, found: str) -> None:
     told = run(trees, "validate", "-o", "json")
     problems = [problem["violation"]["message"] for problem in json.loads(told)["problems"]]
     assert len(problems) == sum(tree["kind"] == kind for tree in trees)
-    assert all("not an SSH public key; set it to the line in a .pub file" in one for one in problems)
+    assert all("not an SSH public key; set it to the line in a .pub file" in problem for problem in problems)
     assert "PRIVATE" not in told

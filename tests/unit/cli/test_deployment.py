@@ -33,9 +33,9 @@ def test_replicas_spread_and_survive_drains_by_default() -> None:
         assert budget["maxUnavailable"] < objects["Deployment"]["spec"]["replicas"]
         assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
         spread = pod(objects)["topologySpreadConstraints"]
-        assert [one["topologyKey"] for one in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
-        assert {one["whenUnsatisfiable"] for one in spread} == {"ScheduleAnyway"}
-        assert all(one["labelSelector"]["matchLabels"] == labels for one in spread)
+        assert [item["topologyKey"] for item in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+        assert {item["whenUnsatisfiable"] for item in spread} == {"ScheduleAnyway"}
+        assert all(item["labelSelector"]["matchLabels"] == labels for item in spread)
         assert pod(objects)["tolerations"] == [
             {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
         ]

@@ -109,7 +109,7 @@ def test_a_pause_stands_on_top(value: str, told: str) -> None:
     annotations = {"anywhere.eks.amazonaws.com/paused": value}
     spec = {"managementCluster": {"name": "management"}}
     paused = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}, "spec": spec}
-    (line,) = (one for one in _top(tree_of(paused, []), "", NOW, "", Messages()) if one.startswith("Paused"))
+    (line,) = (item for item in _top(tree_of(paused, []), "", NOW, "", Messages()) if item.startswith("Paused"))
     assert line.startswith(f"Paused    {told}")
 
 
@@ -138,7 +138,7 @@ def test_a_move_stands_on_top_with_its_way_out() -> None:
     """To remove the pause would change nothing: the record of the move holds the cluster."""
     annotations = {"anywhere.eks.amazonaws.com/paused": "espalier-move", MOVE_ANNOTATION: "{}"}
     moved = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}}
-    (line,) = (one for one in _top(tree_of(moved, []), "", NOW, "", Messages()) if one.startswith("Paused"))
+    (line,) = (item for item in _top(tree_of(moved, []), "", NOW, "", Messages()) if item.startswith("Paused"))
     assert line == f"Paused    {BEING_MOVED}"
 
 

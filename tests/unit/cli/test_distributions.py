@@ -54,7 +54,7 @@ def test_the_second_wheel_has_the_local_modules(wheels: Mapping[str, Path]) -> N
 
 def test_imports_are_forbidden_by_the_same_list() -> None:
     contracts = TOOLS["importlinter"]["contracts"]
-    (contract,) = [one for one in contracts if "espalier.simulator" in one.get("forbidden_modules", ())]
+    (contract,) = [contract for contract in contracts if "espalier.simulator" in contract.get("forbidden_modules", ())]
     assert contract["forbidden_modules"] == list(distribution.LOCAL_MODULES)
     package = ROOT / "src/espalier"
     modules = {
@@ -64,7 +64,7 @@ def test_imports_are_forbidden_by_the_same_list() -> None:
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     modules = {module for module in modules if not module.endswith("__init__")} - {"espalier.cli", "espalier.providers"}
-    assert set(contract["source_modules"]) == {one for one in modules if not distribution.is_local(one)}
+    assert set(contract["source_modules"]) == {module for module in modules if not distribution.is_local(module)}
 
 
 def test_both_distributions_require_the_same_version() -> None:

@@ -52,7 +52,9 @@ def reported(scope: Scope, reason: str) -> Tree:
 
 
 @pytest.mark.demand(L52="every failure, and nothing else")
-@pytest.mark.parametrize("reason", [one for one in reasons.REASONS if reasons.CLUSTER in one.kinds], ids=lambda x: x[0])
+@pytest.mark.parametrize(
+    "reason", [reason for reason in reasons.REASONS if reasons.CLUSTER in reason.kinds], ids=lambda x: x[0]
+)
 def test_command_stops_waiting_only_for_a_person(reason: Prose) -> None:
     """Whatever the table says: it is the same table from which the status is made."""
     client = cast(Client, Still(reported(made(objects=objects(workers={"readyReplicas": 0})), reason.name)))

@@ -102,10 +102,10 @@ def test_group_named_control_plane_has_own_templates(version: str, tmp_path: Pat
     result = CliRunner().invoke(program, ["generate", "objects", "-f", str(file)])
     assert result.exit_code == 0, result.output
     made = list(yaml.safe_load_all(result.stdout))
-    names = Counter((one["kind"], one["metadata"]["name"]) for one in made)
+    names = Counter((item["kind"], item["metadata"]["name"]) for item in made)
     assert set(names.values()) == {1}
     machines = sorted(name for kind, name in names if kind == "DockerMachineTemplate")
-    (deployment,) = (one for one in made if one["kind"] == "MachineDeployment")
+    (deployment,) = (item for item in made if item["kind"] == "MachineDeployment")
     used = deployment["spec"]["template"]["spec"]["infrastructureRef"]["name"]
     assert used == machines[-1]
     assert len(machines) == (1 if version == spec["kubernetesVersion"] else 2)
@@ -124,7 +124,7 @@ def test_each_manifest_has_an_address_of_its_own() -> None:
 
 
 def host_of(text: str) -> str:
-    (cluster,) = (one for one in yaml.safe_load_all(text) if one["kind"] == "Cluster")
+    (cluster,) = (item for item in yaml.safe_load_all(text) if item["kind"] == "Cluster")
     host: str = cluster["spec"]["controlPlaneConfiguration"]["endpoint"]["host"]
     return host
 

@@ -74,6 +74,6 @@ def test_a_file_that_can_not_be_read_is_named(name: str, tmp_path: Path) -> None
 
 def test_the_example_is_an_inventory() -> None:
     done = generate("-z", str(EXAMPLE))
-    kinds = [one["kind"] for one in yaml.safe_load_all(done.stdout)]
+    kinds = [item["kind"] for item in yaml.safe_load_all(done.stdout)]
     assert (done.exit_code, done.stderr) == (0, "")
     assert kinds.count("Hardware") == kinds.count("Machine") == kinds.count("Secret") == 4

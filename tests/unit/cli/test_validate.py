@@ -37,7 +37,7 @@ def _today(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "datetime", Today)
 
 
-@pytest.mark.parametrize("example", CLUSTERS, ids=lambda one: one.stem)
+@pytest.mark.parametrize("example", CLUSTERS, ids=lambda item: item.stem)
 def test_examples_are_valid(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["validate", "-f", str(example)]) == 0
     told = capsys.readouterr()
@@ -352,7 +352,7 @@ def test_impossible_manifest_is_reported_unrendered(
 ) -> None:
     provider, kind, path, value = UNRENDERABLE[what]
     trees = provider.everything()
-    for tree in (one for one in trees if one["kind"] == kind):
+    for tree in (tree for tree in trees if tree["kind"] == kind):
         put(tree["spec"], path, value)
     file = tmp_path / "bad.yaml"
     file.write_text(yaml.safe_dump_all(trees))
@@ -400,7 +400,7 @@ def problems_of(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     file.write_text(text)
     run(["validate", "-f", str(file), "-o", "json"])
     found = json.loads(capsys.readouterr().out)["problems"]
-    return [(one["violation"]["field"], one["line"]) for one in found]
+    return [(item["violation"]["field"], item["line"]) for item in found]
 
 
 def test_equal_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,8 +65,8 @@ def test_control_plane_is_current_but_for_names(reasons: list[str], current: boo
 def test_workers_are_current_but_for_names(reasons: list[str], current: bool) -> None:
     spec = {"clusterName": "garden", "template": {"spec": MACHINE}, "selector": {}}
     tree = {"metadata": {"name": "garden-md-0", "generation": 2}, "spec": spec, "status": _status(reasons)}
-    found = msgspec.convert(tree, MachineDeployment)
-    assert contract.up_to_date_replicas(found) == (3 if current else 0)
+    machine_deployment = msgspec.convert(tree, MachineDeployment)
+    assert contract.up_to_date_replicas(machine_deployment) == (3 if current else 0)
 
 
 @pytest.mark.parametrize(("reasons", "current"), REASONS)

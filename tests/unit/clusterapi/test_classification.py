@@ -136,7 +136,7 @@ def test_machine_without_infrastructure_is_classified() -> None:
 
 @pytest.mark.parametrize(
     ("effect", "is_outdated"),
-    [(one, one in (MachineEffect.IN_PLACE, MachineEffect.REPLACED, MachineEffect.REFUSED)) for one in MachineEffect],
+    [(item, item in (MachineEffect.IN_PLACE, MachineEffect.REPLACED, MachineEffect.REFUSED)) for item in MachineEffect],
 )
 def test_refused_changes_also_make_a_machine_outdated(effect: MachineEffect, is_outdated: bool) -> None:
     """Cluster API would replace the machine unless prevented."""

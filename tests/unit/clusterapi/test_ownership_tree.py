@@ -111,7 +111,7 @@ def test_object_stands_in_the_tree_once(owners: list[int]) -> None:
     for one, owner in zip(objects, owners, strict=True):  # also circles, itself, and owners that are not there
         one["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
     members = [member.tree["metadata"]["uid"] for member in tree_of(ROOT, [HEAD, *objects]).members()]
-    assert sorted(members) == sorted(one["metadata"]["uid"] for one in (ROOT, HEAD, *objects))
+    assert sorted(members) == sorted(item["metadata"]["uid"] for item in (ROOT, HEAD, *objects))
 
 
 def test_member_of_etcd_blocks_nothing_without_a_node() -> None:

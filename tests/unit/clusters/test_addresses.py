@@ -60,7 +60,7 @@ LOCAL = re.compile(LOCAL_HOSTS.replace("[[]", r"\["))
 SPECIAL = ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "0.0.0.0/32", "198.51.100.0/24")
 
 
-@given(st.one_of(*(st.ip_addresses(v=4, network=one) for one in SPECIAL), st.ip_addresses(v=4)))
+@given(st.one_of(*(st.ip_addresses(v=4, network=item) for item in SPECIAL), st.ip_addresses(v=4)))
 def test_crds_and_controller_agree_on_what_is_local(address: ipaddress.IPv4Address) -> None:
     high, low = f"{address.packed.hex()[:4]}", f"{address.packed.hex()[4:]}"
     local = is_local(address)

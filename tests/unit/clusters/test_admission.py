@@ -267,7 +267,7 @@ def test_aws_users_need_authenticator_of_their_release(
     references = [{"kind": kind, "name": "users"}]
     asked = read(as_object(garden(kubernetesVersion="1.35", identityProviderRefs=references)))
     found = list(Admission(known, lambda: NOW)._authenticator_violations(asked))
-    assert [one.field for one in found] == ["spec.identityProviderRefs[0].kind"] * refused
+    assert [item.field for item in found] == ["spec.identityProviderRefs[0].kind"] * refused
 
 
 def test_second_cluster_of_the_name_is_always_refused() -> None:

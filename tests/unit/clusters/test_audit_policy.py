@@ -116,5 +116,5 @@ def test_as_much_is_recorded_as_in_eks_anywhere(what: str) -> None:
 
 def test_nothing_is_recorded_twice() -> None:
     """But for tokens, as in EKS Anywhere."""
-    twice = [one for one in RULES if one["level"] != "None" and "RequestReceived" not in one.get("omitStages", ())]
-    assert [one["resources"] for one in twice] == [[{"group": "", "resources": ["serviceaccounts/token"]}]]
+    twice = [rule for rule in RULES if rule["level"] != "None" and "RequestReceived" not in rule.get("omitStages", ())]
+    assert [item["resources"] for item in twice] == [[{"group": "", "resources": ["serviceaccounts/token"]}]]

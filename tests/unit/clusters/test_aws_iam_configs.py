@@ -12,7 +12,7 @@ from espalier.api.meta import Tree
 from tests.support.providers.field_sweep import refusal_of_last
 
 IAM: Tree = {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]}
-ROLE, USER = ({f"{one}ARN": f"arn:aws:iam::1:{one}/a", "username": "ann"} for one in ("role", "user"))
+ROLE, USER = ({f"{item}ARN": f"arn:aws:iam::1:{item}/a", "username": "ann"} for item in ("role", "user"))
 
 
 def refusal(*specs: Tree) -> str:

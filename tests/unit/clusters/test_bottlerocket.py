@@ -164,7 +164,7 @@ def without(found: Scope, part: str) -> Scope:
 
 
 def _field(name: str) -> str:
-    return "".join(f"_{one.lower()}" if one.isupper() else one for one in name)
+    return "".join(f"_{item.lower()}" if item.isupper() else item for item in name)
 
 
 def test_mirror_password_reaches_permitted_mirrors() -> None:
@@ -218,9 +218,9 @@ def test_mirror_stands_in_for_its_given_registries(namespaces: dict[str, str], e
     given = [{"registry": registry, "namespace": name} for registry, name in namespaces.items()]
     found = made(asked(registryMirrorConfiguration=MIRROR | {"ociNamespaces": given}))
     config = control_plane(found).spec.kubeadm_config_spec
-    for one in (config.cluster_configuration, config.join_configuration):
-        assert one is not None
-        assert msgspec.to_builtins(one.registry_mirror) == expected
+    for item in (config.cluster_configuration, config.join_configuration):
+        assert item is not None
+        assert msgspec.to_builtins(item.registry_mirror) == expected
 
 
 def test_workers_alone_may_have_bottlerocket() -> None:
@@ -246,7 +246,7 @@ def test_bottlerocket_machine_has_no_unread_settings() -> None:
         assert config.join_configuration is not None
         node = config.join_configuration.node_registration
         assert node is not None
-        assert {one.name for one in node.kubelet_extra_args} <= {"cloud-provider", "node-labels", "provider-id"}
+        assert {arg.name for arg in node.kubelet_extra_args} <= {"cloud-provider", "node-labels", "provider-id"}
 
 
 def test_a_secret_not_permitted_tells_its_fields() -> None:

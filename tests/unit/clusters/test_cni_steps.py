@@ -84,7 +84,7 @@ class Story:
             if tree["kind"] == "Secret":
                 maker = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden"}
                 tree["metadata"]["ownerReferences"] = [maker | {"uid": "uid-Cluster-garden"}]
-        there = [one for one in there if self.is_reachable or one["kind"] != "Secret"]
+        there = [item for item in there if self.is_reachable or item["kind"] != "Secret"]
         return self.env.begin(cluster, datacenter(), *there)
 
     async def do(self, step: Step, **spec: Any) -> Outcome:
@@ -93,7 +93,7 @@ class Story:
     @property
     def applied_kinds(self) -> list[str]:
         """The kinds of the objects applied in the workload cluster since the last call."""
-        found = [json.loads(one.body)["kind"] for one in self.workload.asked if one.method == "PATCH"]
+        found = [json.loads(item.body)["kind"] for item in self.workload.asked if item.method == "PATCH"]
         self.workload.asked.clear()
         return found
 
@@ -102,7 +102,7 @@ class Story:
         """The notes about the CNI since the last call."""
         found = [patch["metadata"]["annotations"].get(metadata_keys.CNI_ANNOTATION) for patch in self.server.written]
         self.server.asked.clear()
-        return [one for one in found if one is not None]
+        return [item for item in found if item is not None]
 
     @property
     def kinds(self) -> list[str]:

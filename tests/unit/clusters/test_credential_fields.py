@@ -41,7 +41,7 @@ def dependencies(kind: str) -> Iterator[Dependency]:
     trees = SAMPLES[kind].cluster("team-a", "any")
     cluster, *others = (Object(to_bytes(tree)) for tree in trees)
     found = PROVIDERS[kind].links.depend(cluster.decode(Cluster), others)
-    yield from {one.name: one for one in found if one.resource == SECRET}.values()
+    yield from {item.name: item for item in found if item.resource == SECRET}.values()
 
 
 CASES = [
@@ -55,7 +55,7 @@ CASES = [
 
 def test_providers_depend_on_secrets_of_their_samples() -> None:
     for kind in KINDS:
-        assert {one.name for one in dependencies(kind)} == brought(kind).keys(), kind
+        assert {dependency.name for dependency in dependencies(kind)} == brought(kind).keys(), kind
 
 
 @pytest.mark.parametrize("spoil", ["missing", "empty", "blank", "misnamed"])
@@ -95,7 +95,7 @@ class Recording(Mapping[str, str]):
 def test_every_variable_that_is_read_stands_in_docs(kind: str) -> None:
     environment = Recording()
     made: list[Tree] = list(PROVIDERS[kind].environment_secrets(environment, SAMPLES[kind].cluster("team-a", "any")))
-    assert {one["metadata"]["name"] for one in made} == brought(kind).keys()
+    assert {item["metadata"]["name"] for item in made} == brought(kind).keys()
     provider = PROVIDERS[kind]
     named = {*itertools.chain.from_iterable(provider.joint_variables), *provider.file_variables, *environment.asked}
     table = (DOCS / "eks-anywhere.md").read_text().partition("## Environment variables")[2]

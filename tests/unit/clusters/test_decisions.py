@@ -22,7 +22,7 @@ def test_steps_and_report_share_decisions() -> None:
 def test_decisions_are_made_anew_after_a_write() -> None:
     scope = made(objects=objects(), kubernetesVersion="1.36")
     first = decisions_of(scope)
-    kinds = [one.resource.kind for one in first.changes(first.control_plane)]
+    kinds = [change.resource.kind for change in first.changes(first.control_plane)]
     assert kinds == ["DockerMachineTemplate", "KubeadmControlPlane"]
     written = made(objects=objects(version="1.36"), kubernetesVersion="1.36").capi_objects
     after = decisions_of(scope.with_capi_objects(written))
@@ -35,7 +35,7 @@ def test_decisions_are_those_of_the_render_input() -> None:
     changed = made(objects=objects(), kubernetesVersion="1.36")
     assert decisions_of(scope).changes(decisions_of(scope).control_plane) == []
     other = decisions_of(replace(scope, render_input=changed.render_input))
-    assert any(isinstance(one, Change) for one in other.changes(other.control_plane))
+    assert any(isinstance(change, Change) for change in other.changes(other.control_plane))
 
 
 def test_only_what_changed_is_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_only_what_changed_is_compared_again(monkeypatch: pytest.MonkeyPatch) ->
     assert len(compared) == len(first.control_plane)
     compared.clear()
     edited = objects()
-    control_plane = next(one for one in edited if one["kind"] == "KubeadmControlPlane")
+    control_plane = next(item for item in edited if item["kind"] == "KubeadmControlPlane")
     control_plane["spec"]["replicas"] = 5
     after = decisions_of(scope.with_capi_objects(made(objects=edited).capi_objects))
     [found] = after.changes(after.control_plane)

@@ -67,7 +67,7 @@ def settled_with(trees: list[Tree], annotations: Tree | None = None) -> Scope:
 
 def condition(scope: Scope, type_: str) -> Condition:
     found = status_of(scope, WAITING, NOW).conditions
-    return next(one for one in found if one.type == type_)
+    return next(item for item in found if item.type == type_)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_control_plane_is_lost_unless_it_can_adopt(left: list[Tree], is_lost: bo
     assert ("drift=correct" in found.message) is not is_lost
     assert scope.render_input is not None
     corrected = [object_.remedy for object_ in of_capi_objects(scope.render_input, scope.capi_objects, None)]
-    assert all(one is None for one in corrected) is is_lost
+    assert all(item is None for item in corrected) is is_lost
 
 
 @pytest.mark.parametrize(

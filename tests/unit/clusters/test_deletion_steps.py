@@ -36,7 +36,7 @@ def taken(step: Callable[[ClusterContext], Awaitable[Outcome]], *trees: Tree) ->
     async def main() -> tuple[Outcome, list[tuple[str, str]]]:
         server = Server({"DELETE": NOT_FOUND})
         outcome = await step(Environment(server, Workload(), Expiry()).begin(*trees))
-        deletions = [one for one in server.asked if one.method == "DELETE"]
+        deletions = [item for item in server.asked if item.method == "DELETE"]
         found = [("/".join(deletion.path.split("/")[-2:]), _uid(deletion.body)) for deletion in deletions]
         return outcome, found
 
@@ -60,7 +60,7 @@ def test_cluster_api_is_asked_once_to_delete() -> None:
     of_kind("Cluster", there)["metadata"]["deletionTimestamp"] = NOW
     outcome, deleted = taken(delete_cluster, going(), datacenter(), *there)
     assert (type(outcome), deleted) == (Wait, [])
-    gone = [one for one in there if one["kind"] != "Cluster"]
+    gone = [item for item in there if item["kind"] != "Cluster"]
     assert taken(delete_cluster, going(), datacenter(), *gone) == (Continue(), [])
 
 

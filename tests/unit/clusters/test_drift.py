@@ -35,7 +35,7 @@ def found(scope: Scope) -> list[Drift]:
 
 
 def said(scope: Scope) -> list[str]:
-    return [str(one) for one in found(scope)]
+    return [str(item) for item in found(scope)]
 
 
 def of_kind(trees: list[Tree], kind: str, name: str = "") -> Tree:
@@ -154,18 +154,18 @@ def test_removed_own_label_is_drift_an_added_is_not() -> None:
         ("KubeadmConfigTemplate", [f"KubeadmConfigTemplate eksa-system/garden-md-0-1 {MISSING}"]),
         (
             "DockerMachineTemplate",
-            [f"DockerMachineTemplate eksa-system/garden-{one}-1 {MISSING}" for one in ("control-plane", "md-0")],
+            [f"DockerMachineTemplate eksa-system/garden-{item}-1 {MISSING}" for item in ("control-plane", "md-0")],
         ),
         (
             "MachineHealthCheck",
-            [f"MachineHealthCheck eksa-system/garden-{one}-unhealthy {MISSING}" for one in ("kcp", "md-0-worker")],
+            [f"MachineHealthCheck eksa-system/garden-{item}-unhealthy {MISSING}" for item in ("kcp", "md-0-worker")],
         ),
     ],
 )
 def test_deleted_object_is_missing_and_created_again(kind: str, expected: list[str]) -> None:
     scope = without(kind)
     assert said(scope) == expected
-    assert not any(one.replaces_machines for one in found(scope))
+    assert not any(item.replaces_machines for item in found(scope))
 
 
 def test_moved_reference_differs_from_an_edit() -> None:
@@ -216,7 +216,7 @@ def test_deleted_cluster_api_cluster_gets_no_objects() -> None:
     trees = [tree for tree in objects() if tree["kind"] != "MachineDeployment"]
     of_kind(trees, "Cluster")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     scope = made(objects=trees, status=settled())
-    assert [one.remedy for one in found(scope)] == [None, None]
+    assert [item.remedy for item in found(scope)] == [None, None]
     assert said(scope) == [f"{GROUP} {MISSING}", f"Cluster eksa-system/garden {BEING_DELETED}"]
 
 
@@ -227,7 +227,7 @@ def workload(edit: Callable[[Tree], object]) -> list[str]:
     manifests = cni.objects(scope.render_input)
     stored = [applied(manifest.body) for manifest in manifests]
     edit(of_kind(stored, "DaemonSet"))
-    return [str(one) for one in drift.of_manifests(manifests, [as_object(tree) for tree in stored])]
+    return [str(manifest) for manifest in drift.of_manifests(manifests, [as_object(tree) for tree in stored])]
 
 
 def test_the_objects_of_the_cni_are_compared_too() -> None:
@@ -238,7 +238,7 @@ def test_the_objects_of_the_cni_are_compared_too() -> None:
     assert scope.render_input is not None
     manifests = cni.objects(scope.render_input)
     gone = drift.of_manifests(manifests, [None for _ in manifests])
-    assert [one.how for one in gone] == [MISSING] * len(manifests)
+    assert [item.how for item in gone] == [MISSING] * len(manifests)
 
 
 CHEAP = Drift("A", "spec.a", InstalledCNI(""))

@@ -36,6 +36,6 @@ def test_an_endpoint_in_a_range_of_the_cluster(provider: str, network: str) -> N
     ]
     refused = [problem["violation"]["field"] for problem in found["problems"]]
     assert (refused, len(told)) == (([field], 0) if provider == "snow" else ([], 1))
-    assert all(one.endswith(f"; found {address} in {block}") and "can't be reached" in one for one in told)
-    assert all("allowed" not in one for one in told), "it is accepted"
-    assert all(one["violation"]["allowed"] == allowed for one in found["problems"])
+    assert all(item.endswith(f"; found {address} in {block}") and "can't be reached" in item for item in told)
+    assert all("allowed" not in item for item in told), "it is accepted"
+    assert all(problem["violation"]["allowed"] == allowed for problem in found["problems"])

@@ -33,19 +33,19 @@ def test_api_server_reads_encryption_from_its_machine(provider: str) -> None:
     else:
         made, path = vsphere.made(vsphere.manifest(**more)), "/var/lib/kubeadm/encryption-config.yaml"
     config, server = of_control_plane(made)
-    flags = {one.name: one.value for one in server.extra_args}
+    flags = {arg.name: arg.value for arg in server.extra_args}
     assert (flags["encryption-provider-config"], flags["feature-gates"]) == (MOUNTED, "KMSv1=true")
     mounts = {volume.host_path: (volume.mount_path, volume.read_only) for volume in server.extra_volumes}
     assert mounts[path] == (MOUNTED, True)
     assert mounts["/var/run/kmsplugin/"] == ("/var/run/kmsplugin/", False)
-    (file,) = [one for one in config.files if one.path == path]
+    (file,) = [file for file in config.files if file.path == path]
     assert file.permissions == "0600"
     (rule,) = json.loads(file.content)["resources"]
     kms = {"apiVersion": "v1", "name": "vault", "endpoint": PLUGIN["socketListenAddress"]}
     assert rule["providers"] == [{"kms": kms | {"cachesize": 5, "timeout": "1s"}}, {"identity": {}}]
     assert rule["resources"] == ["secrets"]
     assert not [
-        one for group in made.groups for one in group.config_template.spec.template.spec.files if "enc" in one.path
+        file for group in made.groups for file in group.config_template.spec.template.spec.files if "enc" in file.path
     ]
 
 
@@ -53,7 +53,7 @@ def test_missing_fields_have_defaults_of_eks_anywhere() -> None:
     trees = nutanix.manifest(etcdEncryption=asked(PLUGIN))
     trees[0]["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"] = {"feature-gates": "A=true"}
     config, server = of_control_plane(nutanix.made(trees))
-    gates = [one.value for one in server.extra_args if one.name == "feature-gates"]
+    gates = [arg.value for arg in server.extra_args if arg.name == "feature-gates"]
     assert gates == ["A=true,KMSv1=true"]
     content = next(file.content for file in config.files if file.path == MOUNTED)
     assert '"cachesize": 1000' in content

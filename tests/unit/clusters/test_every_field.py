@@ -251,8 +251,8 @@ def test_no_field_is_left_out() -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    accepted = sum(len(one.accepted) for one in FIELDS.values())
-    refused = sum(len(one.refused) for one in FIELDS.values())
+    accepted = sum(len(field.accepted) for field in FIELDS.values())
+    refused = sum(len(field.refused) for field in FIELDS.values())
     with capsys.disabled():
         print(f"\n{len(ALL)} fields of a Cluster: {len(FIELDS)} swept, {accepted} values accepted, {refused} refused")
     assert accepted > 60

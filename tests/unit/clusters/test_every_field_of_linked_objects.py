@@ -170,7 +170,7 @@ def shown(kind: type[KubeObject], spec: Tree) -> list[Any]:
     reference = {"kind": kind.resource.kind, "name": metadata["name"]}
     render_input = scope(*example(identityProviderRefs=[reference]), tree, key=GARDEN).render_input
     assert render_input is not None
-    workload = (msgspec.to_builtins(one.body) for one in authenticator.workload(render_input))
+    workload = (msgspec.to_builtins(item.body) for item in authenticator.workload(render_input))
     return [*documents(rendered(render_input)), *workload]
 
 

@@ -146,12 +146,12 @@ OF_IMAGES = [
 @pytest.mark.parametrize(
     ("last", "value", "is_valid"),
     sampled(OF_IMAGES, 1, 3, 5, 18),
-    ids=[f"{one[0]} {one[1][:20]!r}" for one in OF_IMAGES],
+    ids=[f"{image[0]} {image[1][:20]!r}" for image in OF_IMAGES],
 )
 def test_an_image_is_valid_or_refused_in_every_field(last: str, value: str, is_valid: bool) -> None:
     images = IMAGES if len(value) < 1000 else IMAGES[:1]
     if is_valid and last == "uri" and "@" in value:
-        images = [one for one in images if "haproxy" not in one]  # by its tag alone
+        images = [image for image in images if "haproxy" not in image]  # by its tag alone
     paths = [f"{image}.{last}" for image in images]
     (causes,) = refusals(Bundles, [written(Bundles, *paths, value=value)])
     assert fields(causes) == (set() if is_valid else {named(path) for path in paths})
@@ -161,7 +161,7 @@ def test_an_image_is_valid_or_refused_in_every_field(last: str, value: str, is_v
 def clusters() -> dict[str, list[Tree]]:
     """Clusters that are rendered with all that Bundles may have."""
     return {
-        **{one.kind: one.cluster(NAMESPACE, one.name) for one in SAMPLES.values()},
+        **{sample.kind: sample.cluster(NAMESPACE, sample.name) for sample in SAMPLES.values()},
         "Cilium": example("docker-cilium.yaml"),
         "kube-vip on Tinkerbell": tinkerbell.manifest(),
         "Bottlerocket on vSphere": vsphere.everything_with_bottlerocket(),
@@ -185,7 +185,7 @@ def seen(trees: list[Tree], *releases: Tree) -> Scope:
         tree["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z"}
     trees[0]["spec"]["eksaVersion"] = RELEASES.newest().version
     name = trees[0]["metadata"]["name"]
-    brought = [one for sample in SAMPLES.values() for one in (*sample.credentials(NAMESPACE), *sample.machines(1))]
+    brought = [item for sample in SAMPLES.values() for item in (*sample.credentials(NAMESPACE), *sample.machines(1))]
     fork: Tree = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
     registry = every_provider.registry([NAMESPACE])
     known = observer(*trees, *brought, registry, fork, *others_of(*releases), *releases, with_releases=False)
@@ -196,7 +196,7 @@ def seen(trees: list[Tree], *releases: Tree) -> Scope:
 
 def others_of(*releases: Tree) -> list[Tree]:
     """The objects of releases of this build but these."""
-    replaced = {(one["kind"], one["metadata"]["name"]) for one in releases}
+    replaced = {(item["kind"], item["metadata"]["name"]) for item in releases}
     others = [tree_of(object_) for object_ in RELEASES.objects()]
     return [other for other in others if (other["kind"], other["metadata"]["name"]) not in replaced]
 
@@ -207,7 +207,7 @@ def shown(found: Scope) -> list[Any]:
     assert found.render_input is not None, found.missing
     whole = rendered(found.render_input)
     etcd = [whole.etcd.machine_template, whole.etcd.cluster] if whole.etcd is not None else []
-    more = [*whole.extras, *etcd, *(one.body for one in authenticator.workload(found.render_input))]
+    more = [*whole.extras, *etcd, *(item.body for item in authenticator.workload(found.render_input))]
     return [*documents(whole), *map(msgspec.to_builtins, more)]
 
 
@@ -461,7 +461,7 @@ def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
                 path,
                 Values(
                     values.accepted,
-                    [*values.refused, *(one for one in WRONG_TYPES if is_of_wrong_type(kind, path, one))],
+                    [*values.refused, *(type_ for type_ in WRONG_TYPES if is_of_wrong_type(kind, path, type_))],
                 ),
             )
 

@@ -79,7 +79,7 @@ def test_the_last_to_go_of_a_deleted_cluster() -> None:
     seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *made(found)), "garden")
     extra = ORCHARD_PROVIDER.extras.kinds
     first = plan.leftovers(seen.capi_objects, extra)
-    assert {one.resource.kind for one in first} == {
+    assert {item.resource.kind for item in first} == {
         "Cluster",
         "OrchardCluster",
         "KubeadmControlPlane",
@@ -88,7 +88,7 @@ def test_the_last_to_go_of_a_deleted_cluster() -> None:
     }
     objects = {kind: seen.capi_objects.of(kind) for kind in extra}
     last = plan.leftovers(msgspec.structs.replace(seen.capi_objects, objects=objects), extra)
-    assert {one.resource for one in last} == set(extra)
+    assert {item.resource for item in last} == set(extra)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -169,12 +169,12 @@ def test_group_spreads_over_its_failure_domains() -> None:
         for group in plan.worker_groups(found.render_input, ClusterAPIObjects())
         if isinstance(group, MachineDeployment)
     ]
-    assert [(one.metadata.name, one.spec.replicas, one.spec.template.spec.failure_domain) for one in made_] == [
+    assert [(item.metadata.name, item.spec.replicas, item.spec.template.spec.failure_domain) for item in made_] == [
         ("garden-md-0-east", 3, "east"),
         ("garden-md-0-west", 2, "west"),
         ("garden-md-1", 5, ""),
     ]
-    groups = [one.metadata.annotations for one in made_]
+    groups = [item.metadata.annotations for item in made_]
     assert groups == [{metadata_keys.GROUP_ANNOTATION: "md-0"}] * 2 + [{}]
 
 
@@ -239,7 +239,7 @@ def test_machines_stay_until_their_domains_are_ready() -> None:
             gone = plan.superfluous_workers(seen.render_input, seen.capi_objects)
             assert bool(gone) == is_ready, (before, is_ready)
             at_once = plan.superfluous_workers(seen.render_input, seen.capi_objects, at_once=True)
-            assert {one.object.name for one in at_once} == {
+            assert {item.object.name for item in at_once} == {
                 tree["metadata"]["name"] for tree in old if tree["kind"].startswith("Machine")
             }
 

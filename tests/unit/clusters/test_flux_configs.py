@@ -79,7 +79,7 @@ def refusal(kind: Kind, *specs: Tree) -> str:
     return asyncio.run(refusal_of_last(kind, specs))
 
 
-@pytest.mark.parametrize(("kind", "old", "new", "field"), FIXED, ids=[one[3] for one in FIXED])
+@pytest.mark.parametrize(("kind", "old", "new", "field"), FIXED, ids=[item[3] for item in FIXED])
 def test_the_repository_of_an_object_stays_what_it_is(kind: Kind, old: Tree, new: Tree, field: str) -> None:
     assert f"{field}: Invalid value: it can't be changed; delete the object" in refusal(kind, old, new)
 

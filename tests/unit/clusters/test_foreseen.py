@@ -40,7 +40,7 @@ def test_waits_that_end_by_themselves_are_over(decision: Decision, shown: Decisi
 
 def kinds(decision: Decision) -> list[str]:
     assert isinstance(decision, Write)
-    return [one.resource.kind for one in decision.what if isinstance(one, Change)]
+    return [item.resource.kind for item in decision.what if isinstance(item, Change)]
 
 
 def in_creation() -> Scope:

@@ -50,8 +50,8 @@ def test_issuer_is_free_if_the_cluster_names_another() -> None:
 
 
 def is_accepted(issuer: str) -> bool:
-    found = msgspec.convert({"podIamConfig": {"serviceAccountIssuer": issuer}}, ClusterSpec)
-    return not any(identity.violations(found))
+    cluster_spec = msgspec.convert({"podIamConfig": {"serviceAccountIssuer": issuer}}, ClusterSpec)
+    return not any(identity.violations(cluster_spec))
 
 
 @given(st.ip_addresses(v=6))

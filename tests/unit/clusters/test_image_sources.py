@@ -109,9 +109,9 @@ def trees_of(case: Case) -> list[Tree]:
 def release_images() -> tuple[str, ...]:
     """The images of all releases: those of Bundles, and those of EKS Distro."""
     text = b"".join(msgspec.json.encode(object_) for object_ in RELEASES.objects()).decode()
-    found = set(re.findall(r'"uri":"([^"]+)"', text))
-    assert len(found) > 20
-    return tuple(sorted(one for one in found if not one.startswith("http")))
+    matches = set(re.findall(r'"uri":"([^"]+)"', text))
+    assert len(matches) > 20
+    return tuple(sorted(item for item in matches if not item.startswith("http")))
 
 
 def readers(trees: list[Tree]) -> Iterator[tuple[str, Tree, Reader]]:
@@ -121,25 +121,25 @@ def readers(trees: list[Tree]) -> Iterator[tuple[str, Tree, Reader]]:
         for tree in trees
         if tree["kind"] == "Secret" and "data" in tree
     }
-    for one in trees:
-        spec = one.get("spec", {})
-        if one["kind"] == "KubeadmControlPlane":
+    for item in trees:
+        spec = item.get("spec", {})
+        if item["kind"] == "KubeadmControlPlane":
             yield "control plane", spec["kubeadmConfigSpec"], of_machine(spec["kubeadmConfigSpec"], secrets)
-        elif one["kind"] == "KubeadmConfigTemplate":
+        elif item["kind"] == "KubeadmConfigTemplate":
             yield "workers", spec["template"]["spec"], of_machine(spec["template"]["spec"], secrets)
-        elif one["kind"] == "EtcdadmCluster":
+        elif item["kind"] == "EtcdadmCluster":
             yield "etcd", spec["etcdadmConfigSpec"], of_etcd(spec["etcdadmConfigSpec"])
 
 
 def path_of(case: Case, registry_: str) -> str | None:
     """The path of the mirror's API for a registry; None if it is not mirrored."""
     asked = NAMESPACES[case.namespaces] or [{"registry": PUBLIC, "namespace": ""}]
-    found = next((one["namespace"] for one in asked if one["registry"] == registry_), None)
+    found = next((item["namespace"] for item in asked if item["registry"] == registry_), None)
     return None if found is None else f"/v2/{found}".rstrip("/")
 
 
 @pytest.mark.parametrize(
-    "case", sampled([(one,) for one in CASES], *range(0, len(CASES), 23)), ids=lambda case: "-".join(map(str, case))
+    "case", sampled([(case,) for case in CASES], *range(0, len(CASES), 23)), ids=lambda case: "-".join(map(str, case))
 )
 def test_every_image_of_release_comes_from_mirror(case: Case) -> None:
     secrets = [registry(["team-a"]), *SAMPLES[case.kind].credentials("team-a")]
@@ -166,9 +166,9 @@ def test_every_image_of_release_comes_from_mirror(case: Case) -> None:
                 assert first.account == (ACCOUNT if is_file and case.account else ""), role
         if case.proxy:
             assert without_proxy(no_proxy(config, made), MIRROR), role
-    for one in made:  # actions of bare metal, which an installer pulls without any hosts.toml
-        if one["kind"] == "TinkerbellMachineTemplate" and path_of(case, PUBLIC) is not None:
-            assert f"{PUBLIC}/" not in one["spec"]["template"]["spec"]["templateOverride"]
+    for item in made:  # actions of bare metal, which an installer pulls without any hosts.toml
+        if item["kind"] == "TinkerbellMachineTemplate" and path_of(case, PUBLIC) is not None:
+            assert f"{PUBLIC}/" not in item["spec"]["template"]["spec"]["templateOverride"]
     assert seen == {"control plane", "workers", *(["etcd"] if case.etcd else [])}
 
 
@@ -179,9 +179,9 @@ def no_proxy(config: Tree, made: list[Tree]) -> list[str]:
             found: list[str] = part["proxy"]["noProxy"]
             return found
     text = json.dumps(config)
-    for one in made:
-        if one["kind"] == "Secret" and "http-proxy.conf" in one.get("data", {}):
-            text += base64.b64decode(one["data"]["http-proxy.conf"]).decode()
+    for item in made:
+        if item["kind"] == "Secret" and "http-proxy.conf" in item.get("data", {}):
+            text += base64.b64decode(item["data"]["http-proxy.conf"]).decode()
     match = re.search(r"NO_PROXY=([^\"\\\n]+)", text)
     assert match is not None, "no proxy at all"
     return match[1].split(",")

@@ -246,10 +246,10 @@ def test_a_requested_upgrade_changes_nothing_rendered(front_end: FrontEnd) -> No
     assert scope.render_input is not None
     before = msgspec.json.encode(rendered(scope.render_input))
     asked_for = [
-        one.metadata.annotations
+        item.metadata.annotations
         for made_by in (plan.control_plane, plan.worker_groups)
-        for one in made_by(scope.render_input, scope.capi_objects)
-        if isinstance(one, KubeadmControlPlane | MachineDeployment)
+        for item in made_by(scope.render_input, scope.capi_objects)
+        if isinstance(item, KubeadmControlPlane | MachineDeployment)
     ]
     assert all(asked_for), "the upgrade of each owner is requested"
     assert msgspec.json.encode(rendered(scope.render_input)) == before
@@ -280,7 +280,7 @@ def changes(strategy: Tree, front_end: FrontEnd = FrontEnd.ANNOTATIONS, **change
 
 
 def effects(found: list[in_place.OwnerChange]) -> list[MachineEffect]:
-    return [one.classified.effect for one in found]
+    return [item.classified.effect for item in found]
 
 
 @pytest.mark.parametrize("front_end", list(FrontEnd))
@@ -310,7 +310,7 @@ def test_all_that_is_refused_is_reported_at_once() -> None:
 def test_fallback_is_annotated_and_paused_nowhere() -> None:
     fallback: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
     found = changes(fallback, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
-    control_plane, group = (one.wanted.metadata.annotations for one in found)
+    control_plane, group = (item.wanted.metadata.annotations for item in found)
     assert IN_PLACE_CONTROL_PLANE not in control_plane
     assert PAUSED_ANNOTATION not in control_plane
     assert group[PAUSED_ANNOTATION] == PAUSED_FOR_UPGRADE, "workers are upgraded in place"
@@ -334,7 +334,7 @@ def test_edit_of_held_objects_is_reverted(is_upgrading: bool, effect: MachineEff
     """Its machines did not follow the edit; those of a control plane that is not paused did."""
     spec: Tree = {"controlPlaneConfiguration": {"count": 1, "upgradeRolloutStrategy": {"type": "InPlace"}}}
     live = objects(**spec)
-    [tree] = [one for one in live if one["kind"] == "KubeadmControlPlane"]
+    [tree] = [item for item in live if item["kind"] == "KubeadmControlPlane"]
     configuration = tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]
     configuration["apiServer"]["certSANs"] = ["evil.example"]
     owned = next(entry for entry in tree["metadata"]["managedFields"] if entry["manager"] == names.FIELD_MANAGER)

@@ -81,16 +81,16 @@ class Story:
         secret["metadata"] |= {"ownerReferences": owners}
         secret["metadata"]["labels"] |= labels or {}
         secret["data"] = {"value": base64.b64encode(content or b"").decode()}
-        kept = [one for one in there if (one is not secret or content is not None) and (made or one is secret)]
+        kept = [item for item in there if (item is not secret or content is not None) and (made or item is secret)]
         p = self.env.begin(cluster, datacenter(), *kept, key=Key(namespace, "garden"))
         await kubeconfig_copies.keep(p)
         return p
 
     def asked(self) -> list[str]:
         """The methods of requests since the last call, but for events."""
-        found = [request.method for request in self.server.asked if "/events" not in request.path]
+        methods = [request.method for request in self.server.asked if "/events" not in request.path]
         self.server.asked.clear()
-        return found
+        return methods
 
 
 def story(

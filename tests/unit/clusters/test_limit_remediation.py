@@ -54,7 +54,7 @@ def patches(annotations: Tree, status: Tree, *, without: str = "", **metadata: A
     made = objects(control_plane=status, **spec)
     check = next(tree for tree in made if tree["metadata"]["name"] == CHECK)
     check["metadata"] |= {"annotations": annotations, **metadata}
-    trees = [*example(**spec), datacenter(), *(one for one in made if one["kind"] != without)]
+    trees = [*example(**spec), datacenter(), *(item for item in made if item["kind"] != without)]
     outcome, written, _ = step(machine_steps.limit_remediation, trees)
     assert outcome == Continue(), "it stops nothing"
     assert all(patch["metadata"].pop("uid") for patch in written)

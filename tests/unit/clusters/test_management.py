@@ -115,7 +115,7 @@ def problem_of(new: Tree, *others: Tree) -> Wait | None:
     key = Key(new["metadata"]["namespace"], new["metadata"]["name"])
     seen = observer(new, datacenter(), datacenter("shared"), *others).scope(key)
     assert seen is not None
-    awaited = tuple(one for one in seen.missing if one.field != GIT_OPS)
+    awaited = tuple(item for item in seen.missing if item.field != GIT_OPS)
     return missing_objects(awaited) or problem(seen)
 
 

@@ -74,11 +74,11 @@ def rendered(found: Scope) -> list[Tree]:
         *plan.control_plane(found.render_input, ClusterAPIObjects()),
         *plan.worker_groups(found.render_input, ClusterAPIObjects()),
     ]
-    return [msgspec.to_builtins(one) for one in wanted]
+    return [msgspec.to_builtins(item) for item in wanted]
 
 
 def resource_of(tree: Tree) -> Resource:
-    return next(one for one in written(PROVIDERS) if one.kind == tree["kind"])
+    return next(item for item in written(PROVIDERS) if item.kind == tree["kind"])
 
 
 def named(trees: Sequence[Tree]) -> set[tuple[str, str]]:

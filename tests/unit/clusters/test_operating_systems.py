@@ -31,9 +31,9 @@ SECRETS: dict[str, Callable[[], Tree]] = {"vsphere": vsphere.credentials, "nutan
 
 def asked(provider: str, family: str, *, in_place: bool = True) -> list[Tree]:
     trees = MANIFESTS[provider]()
-    for one in trees:
-        if "MachineConfig" in one["kind"]:
-            one["spec"]["osFamily"] = family
+    for tree in trees:
+        if "MachineConfig" in tree["kind"]:
+            tree["spec"]["osFamily"] = family
     spec: Any = trees[0]["spec"]
     if in_place:
         for group in (spec[PLANE], spec[GROUP][0]):

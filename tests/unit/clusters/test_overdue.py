@@ -20,7 +20,7 @@ from tests.support.objects.observed_clusters import GARDEN, datacenter, example,
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 SINCE = condition_list.timestamp(BEGAN)
-LIMITED = [one for one in reasons.REASONS if one.limit is not None and reasons.CLUSTER in one.kinds]
+LIMITED = [reason for reason in reasons.REASONS if reason.limit is not None and reasons.CLUSTER in reason.kinds]
 
 
 def waiting(*others: Tree) -> Scope:
@@ -49,7 +49,7 @@ def after(scope: Scope, seconds: float, reason: str = "ScalingUp") -> tuple[str,
     return part.message, again
 
 
-@pytest.mark.parametrize("reason", LIMITED, ids=lambda one: one.name)
+@pytest.mark.parametrize("reason", LIMITED, ids=lambda item: item.name)
 def test_lasting_reason_says_since_when_and_what_helps(reason: Prose) -> None:
     assert reason.limit is not None
     limit = reason.limit.seconds
@@ -60,7 +60,7 @@ def test_lasting_reason_says_since_when_and_what_helps(reason: Prose) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", [one for one in reasons.REASONS if one.remedy is not Remedy.TIME], ids=lambda x: x[0]
+    "reason", [reason for reason in reasons.REASONS if reason.remedy is not Remedy.TIME], ids=lambda x: x[0]
 )
 def test_reason_for_a_person_says_at_once_what_helps(reason: Prose) -> None:
     assert after(waiting(), 1_000_000, reason.name) == ("1 of 2 exist", None)
@@ -138,8 +138,8 @@ def test_any_machine_holds_the_deletion_of_a_cluster() -> None:
     gone = scope(cluster, datacenter(), *objects(), *machines)
     both = ["Machine eksa-system/cp is not ready", "Machine eksa-system/worker is not ready"]
     for type_ in (names.WORKERS_READY, names.READY):
-        assert [one.what for one in overdue.holders_of(gone, type_)] == both
-    assert [one.what for one in overdue.holders_of(present, names.WORKERS_READY)] == both[1:]
+        assert [item.what for item in overdue.holders_of(gone, type_)] == both
+    assert [item.what for item in overdue.holders_of(present, names.WORKERS_READY)] == both[1:]
 
 
 def test_a_change_not_observed_has_advice_later() -> None:
@@ -148,7 +148,7 @@ def test_a_change_not_observed_has_advice_later() -> None:
     scope = made(objects=trees, status={"conditions": before})
 
     def message(seconds: float) -> str:
-        (part,) = (one for one in readiness.conditions(scope) if one.type == names.CONTROL_PLANE_READY)
+        (part,) = (item for item in readiness.conditions(scope) if item.type == names.CONTROL_PLANE_READY)
         assert part.reason == Reason.OUTDATED_INFORMATION
         overdue.complete(scope, [part], BEGAN + timedelta(seconds=seconds))
         return part.message

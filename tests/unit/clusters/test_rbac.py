@@ -27,8 +27,8 @@ READS = {"get", "list", "watch"}
 
 @pytest.mark.demand("U64")
 def test_no_right_is_a_wildcard() -> None:
-    rights = [one.rights for one in components.of_manager(PROVIDERS, front_end=FrontEnd.HOOKS)]
-    for rule in trees(right for one in rights for right in (*one.everywhere, *one.system, *one.by_owners)):
+    rights = [item.rights for item in components.of_manager(PROVIDERS, front_end=FrontEnd.HOOKS)]
+    for rule in trees(right for item in rights for right in (*item.everywhere, *item.system, *item.by_owners)):
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
         assert rule["verbs"]
 
@@ -60,7 +60,7 @@ def test_provider_asks_for_linked_and_named_kinds() -> None:
     own = set(rbac.rights(ORCHARD).watched) - set(rbac.rights(PROVIDERS).watched) - {linked}
     assert own == {Right((OrchardMachineConfig.resource,), ("patch",), "status")}
     kinds = {OrchardCluster.resource, OrchardMachineTemplate.resource}
-    made = {Right((one,), (*FOLLOW, *APPLY, "delete")) for one in kinds}
+    made = {Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in kinds}
     more = set(rbac.rights(ORCHARD).system) - set(rbac.rights(PROVIDERS).system)
     assert more == {Right((SECRET, CONFIG_MAP), FOLLOW), *made}
     without_namespace = set(rbac.rights(ORCHARD).cluster_scoped) - set(rbac.rights(PROVIDERS).cluster_scoped)

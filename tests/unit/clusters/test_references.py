@@ -76,11 +76,11 @@ def test_child_is_linked_once() -> None:
 def test_missing_object_is_reported_with_its_field() -> None:
     found = linked(workerNodeGroupConfigurations=[machines(MACHINES.kind, "a")])
     absent = "which does not exist"
-    assert [": ".join(one[:2]) for one in found.missing] == [
+    assert [": ".join(item[:2]) for item in found.missing] == [
         f"spec.datacenterRef: OrchardDatacenterConfig garden in namespace team-a, {absent}",
         f"spec.workerNodeGroupConfigurations[0].machineGroupRef: OrchardMachineConfig a in namespace team-a, {absent}",
     ]
-    assert [": ".join(one[:2]) for one in linked(datacenter()).missing] == [
+    assert [": ".join(item[:2]) for item in linked(datacenter()).missing] == [
         f"OrchardDatacenterConfig garden: spec.credentialsRef: Secret credentials in namespace eksa-system, {absent}",
         f"OrchardDatacenterConfig garden: spec.moreMountsRef: ConfigMap mounts in namespace eksa-system, {absent}",
     ]

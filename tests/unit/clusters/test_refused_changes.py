@@ -31,7 +31,7 @@ def refusal(response: dict[str, Any]) -> tuple[int, str]:
     return response["status"]["code"], response["status"]["reason"]
 
 
-NAMED = [one for one in WRONG if "metadata.name" not in one[0]]
+NAMED = [item for item in WRONG if "metadata.name" not in item[0]]
 """An existing object keeps its name."""
 
 
@@ -56,7 +56,7 @@ def test_a_form_of_the_schema_never_reaches_it() -> None:
     assert "text that matches" in response["status"]["message"]
 
 
-@pytest.mark.parametrize(("edits", "field", "sentence"), [one for one in CHANGED if one[1] is not None])
+@pytest.mark.parametrize(("edits", "field", "sentence"), [item for item in CHANGED if item[1] is not None])
 def test_a_change_that_is_not_allowed_is_forbidden(edits: dict[str, Any], field: str, sentence: str) -> None:
     response = asked(MUTATE_CLUSTER, edited(edits), garden())
     assert refusal(response) == (403, "Forbidden")
@@ -78,7 +78,7 @@ def test_refused_change_is_403_and_a_new_cluster_422() -> None:
 def test_defaults_of_a_change_are_still_set() -> None:
     old, new = garden(), edited({SPEC + "workerNodeGroupConfigurations[0].count": None})
     patch = json.loads(base64.b64decode(asked(MUTATE_CLUSTER, new, old)["patch"]))
-    assert [one["path"] for one in patch] == ["/spec/workerNodeGroupConfigurations/0/count"]
+    assert [item["path"] for item in patch] == ["/spec/workerNodeGroupConfigurations/0/count"]
 
 
 def test_a_version_without_its_zero_names_the_cause() -> None:

@@ -43,7 +43,7 @@ def test_options_of_docker_render_to_these_objects() -> None:
 @pytest.mark.parametrize("name", CONNECTED)
 def test_a_field_changes_the_example_as_stored(name: str) -> None:
     """Line by line, of the objects that it changes; the rest is as in the story of the example."""
-    before = {_place(one): one for one in map(msgspec.to_builtins, rendered("docker.yaml"))}
+    before = {_place(item): item for item in map(msgspec.to_builtins, rendered("docker.yaml"))}
     found = []
     for tree in map(msgspec.to_builtins, rendered("docker.yaml", COMPANY, PASSWORD, **CONNECTED[name])):
         old = text_of([before[_place(tree)]]) if _place(tree) in before else ""

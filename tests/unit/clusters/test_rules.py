@@ -18,11 +18,11 @@ from tests.support.objects.observed_clusters import as_object, example
 
 
 def cluster(name: str = "docker.yaml", **spec: Any) -> eksa.Cluster:
-    return as_object(next(one for one in example(name, **spec) if one["kind"] == "Cluster")).decode(eksa.Cluster)
+    return as_object(next(item for item in example(name, **spec) if item["kind"] == "Cluster")).decode(eksa.Cluster)
 
 
 def fields(found: Any) -> list[str]:
-    return [one.field for one in found]
+    return [item.field for item in found]
 
 
 REFERENCE = {"kind": "FluxConfig", "name": "flux"}
@@ -67,7 +67,7 @@ def test_clusters_share_an_endpoint_that_both_name(
 ) -> None:
     def of(found: str | None, where: str) -> eksa.Cluster:
         spec = {"count": 1, **({"endpoint": {"host": found}} if found else {})}
-        tree = next(one for one in example(controlPlaneConfiguration=spec) if one["kind"] == "Cluster")
+        tree = next(item for item in example(controlPlaneConfiguration=spec) if item["kind"] == "Cluster")
         tree["metadata"]["namespace"] = where
         return as_object(tree).decode(eksa.Cluster)
 
@@ -92,7 +92,7 @@ def test_rules_on_an_endpoint_leave_out_what_is_absent() -> None:
 )
 def test_bottlerocket_takes_no_file_of_name_servers(dns: Any, refused: list[str], monkeypatch: Any) -> None:
     monkeypatch.setattr(bottlerocket, "bottlerocket_groups", lambda *_: ("spec.controlPlaneConfiguration",))
-    network = {**next(one for one in example() if one["kind"] == "Cluster")["spec"]["clusterNetwork"], "dns": dns}
+    network = {**next(item for item in example() if item["kind"] == "Cluster")["spec"]["clusterNetwork"], "dns": dns}
     assert fields(bottlerocket.violations(None, cluster(clusterNetwork=network).spec, ())) == refused
 
 

@@ -75,9 +75,9 @@ def test_upgrades_by_annotations_end_by_annotations() -> None:
     scope = made(objects=live, front_end=HOOKS, **spec, kubernetesVersion="1.36")
     assert scope.render_input is not None
     (control_plane,) = (
-        one
-        for one in plan.control_plane(scope.render_input, scope.capi_objects)
-        if one.resource.kind == "KubeadmControlPlane"
+        item
+        for item in plan.control_plane(scope.render_input, scope.capi_objects)
+        if item.resource.kind == "KubeadmControlPlane"
     )
     assert control_plane.metadata.annotations["cluster.x-k8s.io/paused"] == "in-place-upgrade"
     assert IN_PLACE_HOOKS not in control_plane.metadata.annotations

@@ -121,10 +121,10 @@ def stories() -> Iterator[tuple[str, Tree, Tree | None, Planted, Planted]]:
 def test_no_plan_reveals_secrets(wrong: Tree) -> None:
     for story, asked, old, before, after in stories():
         given = [datacenter(), old, *made_of(old)] if old else []
-        linked = [one for one in manifest() if one["kind"] != "Cluster"]
+        linked = [item for item in manifest() if item["kind"] != "Cluster"]
         preview = previews(*given).of_change(GARDEN, [*linked, {**asked, "spec": asked["spec"] | wrong}])
         text = without_secrets(preview)
-        leaked = [one for one in (*before.secret, *after.secret) if one in text]
+        leaked = [item for item in (*before.secret, *after.secret) if item in text]
         assert not leaked, f"{story}: {leaked} in {text}"
         if story != "stripped":
             assert preview.refusals if wrong else preview.objects
@@ -140,7 +140,7 @@ def made_of(old: Tree) -> list[Tree]:
 
 def test_no_answer_of_admission_quotes_what_is_secret() -> None:
     planted = Planted()
-    tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
+    tree = planted.cluster(next(item for item in example() if item["kind"] == "Cluster"))
     flags = tree["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"]
     flags["service-account-signing-key-file"] = flags["oidc-client-secret"]  # one of ours, so its value is quoted
     asked = as_object(tree)
@@ -150,12 +150,12 @@ def test_no_answer_of_admission_quotes_what_is_secret() -> None:
     assert not answer.allowed
     text = msgspec.json.encode(answer).decode()
     assert "service-account-signing-key-file" in text
-    assert [one for one in planted.secret if one in text] == []
+    assert [item for item in planted.secret if item in text] == []
 
 
 def test_no_status_quotes_what_is_secret() -> None:
     planted = Planted()
-    tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
+    tree = planted.cluster(next(item for item in example() if item["kind"] == "Cluster"))
     seen = scope(tree, datacenter())
     refused = Fault(
         Reason.OBJECT_REFUSED, f"KubeadmControlPlane is invalid: spec: Invalid value: {json.dumps(tree)}", True
@@ -164,12 +164,12 @@ def test_no_status_quotes_what_is_secret() -> None:
     text = msgspec.json.encode(status).decode()
     assert "is invalid" in text
     # A file is hidden by its path alone: its lines are words that stand in any sentence.
-    assert [one for one in planted.secret if one in text and one != planted.in_a_file] == []
+    assert [item for item in planted.secret if item in text and item != planted.in_a_file] == []
 
 
 def test_conditions_and_events_quote_no_api_server() -> None:
     planted = Planted()
-    tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
+    tree = planted.cluster(next(item for item in example() if item["kind"] == "Cluster"))
     canary = tree["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"]["oidc-client-secret"]
     refusal = f"KubeadmControlPlane is invalid: spec: Invalid value: {canary!r}"
     seen = scope(tree, datacenter())
@@ -193,9 +193,9 @@ def test_conditions_and_events_quote_no_api_server() -> None:
 
 def test_invalid_stored_cluster_reveals_no_secrets() -> None:
     planted = Planted()
-    tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
+    tree = planted.cluster(next(item for item in example() if item["kind"] == "Cluster"))
     tree["spec"]["licenseToken"] = [planted.secret[0]]
     with pytest.raises(msgspec.ValidationError):
         Object(msgspec.json.encode(tree)).decode(eksa.Cluster)
     text = without_secrets(previews(tree, datacenter()).as_it_is(GARDEN))
-    assert [one for one in planted.secret if one in text] == []
+    assert [item for item in planted.secret if item in text] == []

@@ -40,11 +40,13 @@ def report(scope: Scope, outcome: Outcome = WAITING) -> ClusterStatus:
 
 def said(status: ClusterStatus) -> dict[str, str]:
     """Conditions as `True` or `False/Reason`."""
-    return {one.type: "True" if one.status == "True" else f"{one.status}/{one.reason}" for one in status.conditions}
+    return {
+        item.type: "True" if item.status == "True" else f"{item.status}/{item.reason}" for item in status.conditions
+    }
 
 
 def condition(status: ClusterStatus, type_: str) -> Condition:
-    return next(one for one in status.conditions if one.type == type_)
+    return next(item for item in status.conditions if item.type == type_)
 
 
 @pytest.mark.demand("L36")
@@ -171,10 +173,10 @@ def test_nothing_is_said_to_scale_that_stays_as_it_is(
 
 def paused_by_somebody(kind: str, tree: Tree) -> list[Tree]:
     found = objects(workers={"readyReplicas": 1}, control_plane={"readyReplicas": 0})
-    for one in found:
-        if one["kind"] == kind:
-            one["metadata"].setdefault("annotations", {}).update(tree.get("annotations", {}))
-            one["spec"] |= tree.get("spec", {})
+    for item in found:
+        if item["kind"] == kind:
+            item["metadata"].setdefault("annotations", {}).update(tree.get("annotations", {}))
+            item["spec"] |= tree.get("spec", {})
     return found
 
 
@@ -213,10 +215,10 @@ def test_blocked_rollout_names_cause_and_command_first(kind: str) -> None:
 def paused_group(**change: Any) -> ClusterStatus:
     """The status of a steady cluster whose group is paused by its spec, which Cluster API never observes."""
     found = objects()
-    for one in found:
-        if one["kind"] == "MachineDeployment":
-            one["metadata"]["generation"] = 2
-            one["spec"] |= {"paused": True} | change
+    for item in found:
+        if item["kind"] == "MachineDeployment":
+            item["metadata"]["generation"] = 2
+            item["spec"] |= {"paused": True} | change
     return report(made(objects=found, status=settled()), Done())
 
 
@@ -535,9 +537,9 @@ def test_deleted_cluster_tells_what_is_awaited() -> None:
 def test_parts_are_deleted_once_cluster_api_deletes(begun: bool, expected: str) -> None:
     tree, there = example()[0], objects()
     tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    for one in there:
-        if begun and one["kind"] == "Cluster":
-            one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    for item in there:
+        if begun and item["kind"] == "Cluster":
+            item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     found = said(report(scope(tree, *example()[1:], *there), Wait("Deleting", "waiting")))
     assert (found["ControlPlaneReady"], found["WorkersReady"]) == (expected, expected)
     assert found["ControlPlaneInitialized"] == "True"
@@ -547,8 +549,8 @@ def test_parts_are_deleted_once_cluster_api_deletes(begun: bool, expected: str) 
 def test_times_of_transitions_move_only_with_status() -> None:
     first = report(made(objects=objects()), Done())
     later = datetime(2026, 1, 2, tzinfo=UTC)
-    tree = {"conditions": [_tree(one) for one in first.conditions]}
-    compared = next(one for one in first.conditions if one.type == "Synced")
+    tree = {"conditions": [_tree(item) for item in first.conditions]}
+    compared = next(item for item in first.conditions if item.type == "Synced")
     same = status_of(made(objects=objects(), status=settled(**tree)), Done(), later, compared)
     assert same.conditions == first.conditions
     worse = status_of(made(objects=objects(workers={"readyReplicas": 0}), status=settled(**tree)), Done(), later)
@@ -580,7 +582,7 @@ def test_other_network_plugin_is_always_refused() -> None:
     assert found is not None
     assert (found.reason, "set kindnetd again" in found.message) == ("ClusterInvalid", True)
     half = objects()
-    tree = next(one for one in half if one["kind"] == "Cluster")
+    tree = next(item for item in half if item["kind"] == "Cluster")
     tree["metadata"]["annotations"] = {metadata_keys.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
     assert problem(made(objects=half)) is None
     assert problem(made(objects=half, clusterNetwork=network)) is None

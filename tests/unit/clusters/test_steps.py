@@ -102,7 +102,7 @@ def test_health_checks_come_when_nodes_can_be_ready(
 ) -> None:
     """Else they replace all machines."""
     made = objects(control_plane={"readyReplicas": ready})
-    made = [one for one in made if there or one["kind"] != "MachineHealthCheck"]
+    made = [item for item in made if there or item["kind"] != "MachineHealthCheck"]
     for tree in made:
         if tree["kind"] == "Cluster":
             tree["metadata"]["annotations"] = {metadata_keys.CNI_ANNOTATION: mark} if mark else {}

@@ -342,7 +342,7 @@ def test_unread_manager_refuses_with_the_reason() -> None:
 
 def test_missing_release_is_answered_with_others() -> None:
     """Not with those that are newer than the management cluster, or too far behind it."""
-    manager, cluster = (msgspec.convert(one, Cluster) for one in (laptop(), garden()))
+    manager, cluster = (msgspec.convert(item, Cluster) for item in (laptop(), garden()))
     manager.spec.eksa_version, cluster.spec.eksa_version = "v0.25.1", "v0.25.9"
     known = ("v0.26.0", "v0.25.1", "v0.23.0", "v0.22.0")
     found = list(releases.version(None, cluster, known=known, management=manager))

@@ -86,15 +86,15 @@ class Story:
             patch["metadata"]["annotations"] for patch in self.server.written if "annotations" in patch["metadata"]
         ]
         return [
-            one[metadata_keys.WORKLOAD_OBJECTS_ANNOTATION]
-            for one in found
-            if metadata_keys.WORKLOAD_OBJECTS_ANNOTATION in one
+            item[metadata_keys.WORKLOAD_OBJECTS_ANNOTATION]
+            for item in found
+            if metadata_keys.WORKLOAD_OBJECTS_ANNOTATION in item
         ]
 
     @property
     def writes(self) -> list[tuple[str, str]]:
         """Of the workload cluster: method and name."""
-        return [(one.method, one.path.rpartition("/")[2]) for one in self.workload.asked if one.method != "GET"]
+        return [(item.method, item.path.rpartition("/")[2]) for item in self.workload.asked if item.method != "GET"]
 
 
 def tell(story: Callable[[], Awaitable[None]]) -> None:

@@ -122,9 +122,9 @@ class Served:
     async def open(self) -> None:
         async with self.session.get(self.dashboard.address) as response:
             assert response.status == 200
-            found = re.search(r"url=(/[^\"]+/)\"", await response.text())
-            assert found is not None
-            self.root = found[1]
+            match = re.search(r"url=(/[^\"]+/)\"", await response.text())
+            assert match is not None
+            self.root = match[1]
 
     async def page(self, path: str = "") -> str:
         async with self.session.get(f"{self.origin}{self.root}{path}") as response:

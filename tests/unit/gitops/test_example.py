@@ -63,6 +63,6 @@ def test_each_cluster_of_example_has_kustomization() -> None:
             if tree["kind"] == "Kustomization" and "spec" in tree:
                 paths[tree["metadata"]["name"]] = tree["spec"]["path"]
                 assert tree["spec"]["force"] is False
-    clusters = {one.parents[1].name for one in REPOSITORY.rglob(CLUSTER_FILE)}
+    clusters = {path.parents[1].name for path in REPOSITORY.rglob(CLUSTER_FILE)}
     assert paths.keys() == clusters | {"flux-system"}
     assert all((REPOSITORY / path).is_dir() for path in paths.values())

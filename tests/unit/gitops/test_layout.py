@@ -203,7 +203,7 @@ def test_secrets_in_other_kinds_are_named_not_shown(field: str, value: str) -> N
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_examples_have_no_secrets_but_secrets(path: Path) -> None:
     trees = yaml_trees.trees(path.read_bytes(), path.name)
-    assert [one for one in secrets_in(trees, path.name) if "a Secret must not be in Git" not in one] == []
+    assert [item for item in secrets_in(trees, path.name) if "a Secret must not be in Git" not in item] == []
 
 
 def test_a_manifest_without_a_cluster_is_refused() -> None:

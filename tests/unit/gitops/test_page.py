@@ -38,12 +38,14 @@ def rules(kind: type[KubeObject]) -> int:
 
 def test_the_page_counts_the_rules_that_answer_422() -> None:
     assert f"the {rules(Cluster)} rules of Clusters" in PAGE
-    linked = [one for one in EKSA_KINDS if one is not Cluster and one.resource.kind not in NOT_NAMED]
+    linked = [kind for kind in EKSA_KINDS if kind is not Cluster and kind.resource.kind not in NOT_NAMED]
     assert f"their definitions alone ({sum(map(rules, linked))} rules" in PAGE
 
 
 def expressions() -> dict[str, str]:
-    (block,) = (one for one in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if one.startswith("healthCheckExprs"))
+    (block,) = (
+        match for match in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if match.startswith("healthCheckExprs")
+    )
     (found,) = yaml.safe_load(block)["healthCheckExprs"]
     assert (found["apiVersion"], found["kind"]) == (Cluster.resource.api_version, Cluster.resource.kind)
     return {name: found[name] for name in ("current", "inProgress", "failed")}

@@ -196,8 +196,8 @@ def test_change_is_waited_for_if_a_manager_makes_it(acts: bool) -> None:
         judge, wait = Settling(), noted("wait") if acts else None
         work = Upgrade(MANAGEMENT, "v0.26.0", cluster, [], [], Quiet(), noted("write"), wait, judge)
         await work.actions["change"]()
-        found = await cluster.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
-        assert MANAGEMENT_UPGRADING in str(found.tree)
+        config_map = await cluster.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
+        assert MANAGEMENT_UPGRADING in str(config_map.tree)
         assert calls == ["write", *["wait"] * (2 if acts else 0)]
 
     with_servers(story)

@@ -65,8 +65,8 @@ async def served(simulation: Simulation, *secrets: Tree) -> tuple[Server, Client
     await server.start()
     client = Client(InProcessTransport(server), field_manager="somebody")
     await client.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
-    for one in secrets:
-        await client.create(SECRET, one)
+    for item in secrets:
+        await client.create(SECRET, item)
     return server, client
 
 
@@ -158,4 +158,4 @@ def test_target_gets_only_what_it_has_not_itself(there: list[Tree], is_copied: b
         await target.close()
 
     run(main, epoch=EPOCH, seed=1)
-    assert [one.object.name for one in found] == ["garden"] * is_copied
+    assert [item.object.name for item in found] == ["garden"] * is_copied

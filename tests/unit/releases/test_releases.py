@@ -197,4 +197,4 @@ def test_loaded_releases_read_no_file_again(newest: Release, monkeypatch: pytest
     releases = Releases.load()
     entry, loaded = newest.resolve("1.35"), releases.objects()
     monkeypatch.setattr(releases, "_files", None)
-    assert releases.distro(entry).name in {one.metadata.name for one in loaded}
+    assert releases.distro(entry).name in {item.metadata.name for item in loaded}

@@ -31,7 +31,7 @@ def left_behind(main: Coroutine[Any, Any, socket.socket]) -> list[str]:
         warnings.simplefilter("always", ResourceWarning)
         with closing(asyncio.run(main)):
             gc.collect()
-        return [str(one.message) for one in said]
+        return [str(item.message) for item in said]
 
 
 def test_connection_without_close_notify_ends() -> None:

@@ -261,7 +261,7 @@ def test_leftovers_of_a_killed_write_go_at_the_end(node: Simulated) -> None:
 @pytest.mark.parametrize("step", ["kubeadm", "kubelet"])
 def test_killed_step_makes_its_changes_when_run_again(tmp_path: Path, step: str) -> None:
     undisturbed = next(killed(tmp_path / "undisturbed", step, -1)).doom.moments
-    assert [one for one in undisturbed if one.endswith(POLICY if step == "kubeadm" else FLAGS)], (
+    assert [item for item in undisturbed if item.endswith(POLICY if step == "kubeadm" else FLAGS)], (
         "it is in what is tried"
     )
     for at in range(0, len(undisturbed), 5):
@@ -386,7 +386,7 @@ def test_file_has_its_owner_before_it_is_readable(node: Simulated, monkeypatch: 
     monkeypatch.setattr("os.chown", chown)
     node.files.place_content("/etc/kubernetes/ours", b"x", mode=0o644, owner=(1001, 1002))
 
-    assert [one[:3] for one in given] == [(f".ours{STAGED}", 1001, 1002)]
+    assert [item[:3] for item in given] == [(f".ours{STAGED}", 1001, 1002)]
     assert node.files.mode("/etc/kubernetes/ours") == 0o644
     assert node.files.mode("/etc/kubernetes/none") == 0o644
 

@@ -22,7 +22,7 @@ KNOWN = {NAME: Resolved(IPv4Address("10.250.0.2"), 7)}
 
 
 def question(name: str, type_: int = ADDRESS, flags: int = 0x0100) -> bytes:
-    labels = b"".join(bytes([len(one)]) + one.encode() for one in name.split("."))
+    labels = b"".join(bytes([len(word)]) + word.encode() for word in name.split("."))
     return struct.pack("!HHHHHH", 4711, flags, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, type_, 1)
 
 

@@ -27,10 +27,10 @@ def told(*answers: str | NoAnswer, before: Checked = NOTHING) -> Conclusion:
     """The conclusion from answers of places a, b, ...: each says what is wrong there."""
 
     def evaluate(of: Sequence[str | None]) -> Evaluation:
-        assert any(one is not None for one in of)
-        return Evaluation(before, [one for one in of if one])
+        assert any(item is not None for item in of)
+        return Evaluation(before, [item for item in of if item])
 
-    requests = [Request(Query(Server(one)), Key("", one), f"place {one}") for one in "abc"[: len(answers)]]
+    requests = [Request(Query(Server(item)), Key("", item), f"place {item}") for item in "abc"[: len(answers)]]
     return conclude(before, GENERATION, CheckPlan(requests, evaluate), answers)
 
 

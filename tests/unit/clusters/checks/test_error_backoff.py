@@ -114,7 +114,7 @@ def test_waiting_objects_do_not_ask_lost_server_again() -> None:
         api.errors[A, ANN] = LookUpError("Unreachable", "away")
         look_up = ErrorBackoff(api, simulation.clock)
         told = await asyncio.gather(*(look_up(A, ANN) for _ in range(100)), return_exceptions=True)
-        assert {str(one) for one in told} == {"away"}
+        assert {str(item) for item in told} == {"away"}
         assert api.query == 1
 
     run(story, epoch=EPOCH, seed=0)

@@ -101,7 +101,7 @@ def test_no_table_changes_a_supported_cluster(
     consents = data.draw(st.sets(st.sampled_from([layer.name for layer in table])))
 
     def applied(layers: tuple[Layer, ...] | list[Layer]) -> list[Callable[[Rendered], Rendered]]:
-        return [one for layer in chosen(layers, version, consents) for one in layer.functions]
+        return [item for layer in chosen(layers, version, consents) for item in layer.functions]
 
     is_supported = version.major == newest.major and newest.minor - folding.WINDOW <= version.minor
     if is_supported and version <= newest:

@@ -74,7 +74,7 @@ def test_no_layer_is_older_than_its_lifetime() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -> None:
     """Or it would change what other clusters get: manifests share parts."""
-    chosen = next(one for one in LAYERS if one is layer)
+    chosen = next(item for item in LAYERS if item is layer)
     made = render_input(case, layers=LAYERS[:1])
     before = base(made)
     kept = copy.deepcopy(documents(before))

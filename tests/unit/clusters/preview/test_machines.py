@@ -146,7 +146,7 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
         assert [(group.going, group.coming) for group in found.values()] == [((), 0), ((), 0)]
         assert [len(group.upgraded) for group in found.values()] == [3, 2]
         assert found[""].upgraded[0].why[0] == "version"
-    assert {one.name for one in groups_of(scope)["garden-md-0"].upgraded} == {"garden-md-0-a-0", "garden-md-0-a-1"}
+    assert {item.name for item in groups_of(scope)["garden-md-0"].upgraded} == {"garden-md-0-a-0", "garden-md-0-a-1"}
     live = objects(front_end=FrontEnd.HOOKS, **before)
     scope = made(objects=live, front_end=FrontEnd.HOOKS, **before, kubernetesVersion="1.36")
     assert [(len(group.upgraded), group.going, group.coming) for group in groups_of(scope).values()] == [
@@ -165,7 +165,7 @@ def test_upgraded_workers_are_not_upgraded_again(version: str, is_broken_off: bo
     wanted = simulate(scope).after.typed_deployments["garden-md-0"].spec.template.spec
     assert wanted.bootstrap.config_ref is not None
     there = fleet(scope)
-    (first,) = [one for one in there.machines if one.name == "garden-md-0-a-0"]
+    (first,) = [item for item in there.machines if item.name == "garden-md-0-a-0"]
     metadata = msgspec.structs.replace(first.machine.metadata, annotations={UNFINISHED: "{}"} if is_broken_off else {})
     recorded = msgspec.structs.replace(
         first.machine, metadata=metadata, spec=msgspec.structs.replace(first.machine.spec, version=version)
@@ -175,10 +175,10 @@ def test_upgraded_workers_are_not_upgraded_again(version: str, is_broken_off: bo
         for name in (wanted.bootstrap.config_ref.name, wanted.infrastructure_ref.name)
     )
     done = machine_objects(recorded, KubeadmConfig(metadata=config), infrastructure)
-    half = Fleet([done if one is first else one for one in there.machines], there.sets)
+    half = Fleet([done if item is first else item for item in there.machines], there.sets)
     found = {group.name: group for group in groups(simulate(scope), half, KNOWN)}["garden-md-0"]
     assert (found.present, found.going, found.coming) == (2, (), 0)
-    assert [one.name for one in found.upgraded] == ["garden-md-0-a-0", "garden-md-0-a-1"][2 - left :]
+    assert [item.name for item in found.upgraded] == ["garden-md-0-a-0", "garden-md-0-a-1"][2 - left :]
 
 
 @pytest.mark.parametrize(("group", "lost"), [("", "cp-1"), ("garden-md-0", "garden-md-0-a-1")])
@@ -193,8 +193,8 @@ def test_group_without_kubeadm_config_is_not_in_place(group: str, lost: str, fal
         tree["spec"]["bootstrap"] = {"configRef": reference}
         return MachineObjects(as_object(tree), None, one.infrastructure)
 
-    half = Fleet([without(one) if one.name == lost else one for one in there.machines], there.sets)
-    found = {one.name: one for one in groups(simulate(scope), half, KNOWN)}
+    half = Fleet([without(item) if item.name == lost else item for item in there.machines], there.sets)
+    found = {item.name: item for item in groups(simulate(scope), half, KNOWN)}
     assert (found[group].going, found[group].coming, found[group].upgraded) == ((), 0, ())
     assert [len(one.upgraded) > 0 for name, one in found.items() if name != group] == [True]
     told = refused_in_place(list(found.values()), "garden")
@@ -221,8 +221,8 @@ def test_fallback_replacement_of_machines_says_why() -> None:
         assert (control_plane.fallback, workers.fallback) == ((certificate,), ())
         assert (len(workers.upgraded), workers.going) == (2, ())
     said = list(summary.sentences(scope))
-    assert any("control plane: would replace 3 machines" in one and certificate in one for one in said)
-    assert any("garden-md-0: would upgrade 2 machines in place" in one for one in said)
+    assert any("control plane: would replace 3 machines" in item and certificate in item for item in said)
+    assert any("garden-md-0: would upgrade 2 machines in place" in item for item in said)
 
 
 def test_refused_change_touches_no_machine() -> None:

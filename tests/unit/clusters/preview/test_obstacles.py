@@ -175,7 +175,7 @@ def upgrade_failed() -> Case:
 
 def remediation_stopped() -> Case:
     found = objects(control_plane={"readyReplicas": 0})
-    check = next(one for one in found if one["metadata"]["name"] == "garden-kcp-unhealthy")
+    check = next(item for item in found if item["metadata"]["name"] == "garden-kcp-unhealthy")
     said = {"cluster.x-k8s.io/paused": "true", metadata_keys.REMEDIATION_STOPPED_ANNOTATION: "a@b"}
     check["metadata"]["annotations"] = said
     return case(None, *found)

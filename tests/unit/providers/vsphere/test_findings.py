@@ -319,8 +319,8 @@ def test_no_check_comes_for_a_deleted_object(is_deleted: bool) -> None:
     found = list(
         PROBLEMS(CLUSTER, [Object(to_bytes(machines)), child(VSphereDatacenterConfig, DATACENTER, **FREE)], True)
     )
-    assert [one.reason for one in found] == ["LinkedObjectsNotChecked"]
-    assert [one.ends_by_itself for one in found] == [not is_deleted]
+    assert [item.reason for item in found] == ["LinkedObjectsNotChecked"]
+    assert [item.ends_by_itself for item in found] == [not is_deleted]
 
 
 def test_a_question_of_a_bare_name_has_no_path() -> None:

@@ -59,8 +59,8 @@ def test_what_is_stored_is_not_reviewed(profile: CloudProfile | None) -> None:
 def test_another_profile_has_to_offer_all() -> None:
     old = shoot(cloudProfile={"name": "old"}, region="there")
     new = shoot(region="there", provider={"type": "local", "workers": [pool(machine={"type": "huge"})]})
-    found = [problem.field for problem in violations(old, new, PROFILE)]
-    assert found == ["spec.region", "spec.provider.workers[0].machine.type"]
+    fields = [problem.field for problem in violations(old, new, PROFILE)]
+    assert fields == ["spec.region", "spec.provider.workers[0].machine.type"]
 
 
 def test_older_form_of_a_profile_is_the_same() -> None:

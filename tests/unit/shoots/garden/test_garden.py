@@ -272,5 +272,5 @@ async def test_move_begins_once_the_bucket_is_ready(found: Object | None, proble
         if object_ is not None:
             caches.put(object_ if isinstance(object_, Object) else Object(msgspec.json.encode(object_)))
     await garden._migrate(Key("garden-dev", "apple"))
-    (constraint,) = (one for one in written[0].constraints if one.type == READY_FOR_MIGRATION)
+    (constraint,) = (constraint for constraint in written[0].constraints if constraint.type == READY_FOR_MIGRATION)
     assert (constraint.status, constraint.message) == ("False" if problem else "True", problem)

@@ -318,7 +318,7 @@ async def test_extension_gets_an_order_only_if_needed(live: str, there: tuple[Ob
     rendered = first.seed.applied[-1]
     del rendered["metadata"]["annotations"][metadata_keys.OPERATION]
     kind, state, *ordered = live.split()
-    rendered["metadata"]["annotations"].update((metadata_keys.OPERATION, one) for one in ordered)
+    rendered["metadata"]["annotations"].update((metadata_keys.OPERATION, item) for item in ordered)
     status = {"lastOperation": {"type": kind, "state": state}}
     settled = Object(encode_json({**rendered, "status": status}))
     world = World(entry(), bucket(), settled, *there)

@@ -23,7 +23,7 @@ from tests.support.gardens.gardenlet_scopes import shoot
 KEYS = st.builds(StateKey, st.sampled_from(["Infrastructure", "Worker", "Other"]), st.sampled_from(["", "a", "b"]))
 TEXTS = st.sampled_from([b"", b"1", b'{"a":null}', b'{"a":1.0}', b'"' + b"x" * 300_000 + b'"'])
 STATES = st.builds(ResourceState, KEYS, TEXTS, st.sampled_from(["", "too large"]), st.booleans())
-FOUND = st.lists(STATES, max_size=6, unique_by=lambda one: one.key).map(
+FOUND = st.lists(STATES, max_size=6, unique_by=lambda item: item.key).map(
     lambda states: SeedStates(tuple(states), frozenset({"Infrastructure", "Worker"}))
 )
 MODES = st.sampled_from(Mode)

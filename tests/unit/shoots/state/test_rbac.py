@@ -39,7 +39,7 @@ def revealing(rights: Iterable[Right]) -> list[Right]:
 async def grant(world: World, user: User, namespace: str, role: str) -> None:
     """Bind a ClusterRole that `espalier manifests --of garden` has, as `docs/migration.md` says."""
     client, metadata = world.garden.client, {"name": user.name, "namespace": namespace}
-    (tree,) = (one for one in of_garden("") if one["kind"] == "ClusterRole" and one["metadata"]["name"] == role)
+    (tree,) = (item for item in of_garden("") if item["kind"] == "ClusterRole" and item["metadata"]["name"] == role)
     await client.create(CLUSTER_ROLE, tree)
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user.name}
