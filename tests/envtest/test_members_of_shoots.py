@@ -13,6 +13,7 @@ from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.local.environment.garden.migration_scenario import DELTA_PERIOD, TECHNICAL_ID, Move
 from espalier.kube.client import PatchType
+from espalier.kube.errors import KubeError
 from espalier.shoots.secrets.names import CA_ETCD_PEER
 from tests.support.gardens.real_shoots import QUICK, RealShoot, real_shoot
 from tests.support.waiting import eventually
@@ -29,9 +30,9 @@ async def test_shoot_gets_three_members_and_moves(tmp_path: Path) -> None:
         name, namespace = live.metadata.name, live.metadata.namespace
         await garden.patch(Shoot.resource, name, namespace, patch=TOLERANT, type=PatchType.MERGE)
         await eventually(lambda: has_members(shoot, "east"), within=200, told=shoot.logs)
-        assert await shoot.scenario.writer.changed() == []
+        await eventually(shoot.scenario.writer.changed, lambda changed: changed == [], despite=KubeError)
         await authority_renewed(shoot, "east")
-        assert await shoot.scenario.writer.changed() == []
+        await eventually(shoot.scenario.writer.changed, lambda changed: changed == [], despite=KubeError)
 
         good = await moved(shoot, "east", "west")
         assert (good.lost, good.left) == (0, ())
