@@ -206,4 +206,4 @@ def test_refusal_after_a_namespace_stays_as_it_is(capsys: pytest.CaptureFixture[
             await apply_all(client_of(running), prepared, dry_run=False)
 
     asyncio.run(main())
-    assert capsys.readouterr().err == "namespace moors, meadows was created, and nothing else\n"
+    assert capsys.readouterr().err == "created, and nothing else: Namespace moors, Namespace meadows\n"

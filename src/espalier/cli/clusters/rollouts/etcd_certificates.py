@@ -34,7 +34,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 
-_MARK = "# requested by espalier renew certificates: "
+_MARK = "# renewal of certificates requested: "
 
 
 class Etcd(NamedTuple):
