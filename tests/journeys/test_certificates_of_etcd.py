@@ -9,8 +9,10 @@ from typing import TypeVar
 
 import pytest
 
+from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.clusters.rollouts import etcd_certificates, rollouts
@@ -19,6 +21,7 @@ from espalier.cli.kit.connecting import connection
 from espalier.clusterapi import contract, external_etcd
 from espalier.kube.client import Client
 from tests.support.environments.environment import LocalEnvironment
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 
@@ -59,6 +62,13 @@ async def settled(client: Client) -> None:
     assert external_etcd.has_endpoints(control_plane, etcd)
 
 
+async def ready(client: Client) -> None:
+    await eventually(
+        lambda: client.get(Cluster.resource, MEADOW.name, MEADOW.namespace),
+        lambda cluster: conditions.is_true(cluster.decode(Cluster).status.conditions, "Ready"),
+    )
+
+
 @pytest.fixture(scope="module")
 def meadow(env: LocalEnvironment) -> LocalEnvironment:
     made = env.apply(EXAMPLE)
@@ -83,8 +93,7 @@ def test_machines_of_etcd_are_listed_and_replaced(meadow: LocalEnvironment) -> N
     assert not before["control plane"] & after["control plane"]
     assert after["workers"] == before["workers"]
     asked(meadow, settled)
-    described = meadow.espalier("describe", "cluster", "meadow")
-    assert (described.code, "Ready     True" in described.out) == (0, True), described.out
+    asked(meadow, ready)
 
 
 def test_ended_renewal_of_etcd_goes_on(meadow: LocalEnvironment) -> None:

@@ -47,6 +47,17 @@ async def test_a_restart_sets_a_time_and_nothing_else(group: str) -> None:
 
 
 @BOTH
+async def test_a_machine_of_this_second_is_replaced(group: str) -> None:
+    """Cluster API compares whole seconds: it replaces machines that were made before that of the request."""
+    site = await Site.made()
+    target = await site.target(group)
+    machines = (await site.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=target.selector)).items
+    after = await rollouts.restart(site.client, [target])
+    assert machines
+    assert rollouts.older(machines, after, datetime.max.replace(tzinfo=UTC)) == machines
+
+
+@BOTH
 async def test_a_restart_of_another_object_is_refused(group: str) -> None:
     """Deleted and created again since it was read."""
     site = await Site.made()

@@ -44,6 +44,8 @@ from espalier.kube.objects import Object
 
 CONTROL_PLANE = "the control plane"
 _IN_PLACE = "InPlace"
+_PAUSE, _PAUSES = 0.1, 15
+"""Seconds between two looks at the API server's clock, and their number: together longer than a second."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +163,27 @@ async def check_restart(client: Client, chosen: Sequence[Target], *, replaces_in
 
 async def restart(client: Client, chosen: Sequence[Target]) -> str:
     """Ask for the replacement of all present machines, and return the time before which they were created."""
-    after = conditions.timestamp(await server_time(client))
+    after = conditions.timestamp(await _after_all(client, chosen))
     for target in chosen:
         await _patch(client, target, {"spec": {"rollout": {"after": after}}})
     return after
+
+
+async def _after_all(client: Client, chosen: Sequence[Target]) -> datetime:
+    """The present second, which none of the machines was created in: Cluster API compares whole seconds, and would keep
+    such a machine. A time to come is no way out, since nothing has Cluster API look again when it has come."""
+    created = [
+        conditions.parse_timestamp(machine.metadata.creation_timestamp or "")
+        for target in chosen
+        for machine in (await client.list(Machine.resource, target.object.namespace, labels=target.selector)).items
+    ]
+    newest = max(filter(None, created), default=None)
+    for _ in range(_PAUSES):
+        now = (await server_time(client)).replace(microsecond=0)
+        if newest is None or now > newest:
+            break
+        await asyncio.sleep(_PAUSE)
+    return now
 
 
 async def pause(client: Client, target: Target) -> bool:
