@@ -15,6 +15,8 @@ from espalier.providers.snow.checks import questions as snow_questions
 from espalier.providers.snow.checks.devices import SnowDevices
 from espalier.providers.snow.provider import snow
 from espalier.providers.tinkerbell.provider import TINKERBELL
+from espalier.providers.tinkerbell.render import template_configs
+from espalier.providers.vsphere.checks.grants import grants
 from espalier.providers.vsphere.checks.questions import LookUp
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.providers.vsphere.provider import vsphere
@@ -45,3 +47,9 @@ PROVIDERS = providers(VCenters(), PrismCentrals(), CloudStacks(), SnowDevices())
 
 LOCAL = DOCKER
 """The provider whose machines the local environment simulates, or replaces by real nodes."""
+
+TEMPLATE_CONFIGS = template_configs
+"""Makes TinkerbellTemplateConfigs with the workflows that the machines of a render input get without one."""
+
+VSPHERE_GRANTS = grants
+"""Makes, of the objects of a manifest, the roles that its account for vSphere needs."""

@@ -12,13 +12,15 @@ import click
 import msgspec
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.text.violations import ManifestError
+from espalier.api.trees import yaml_text
 from espalier.cli.clusters.manifests import documents, other_kinds, placeholders
 from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.connecting.home import private
-from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.printing import formats, output
 from espalier.clusters.design.starting_manifest import Choices, UnsupportedChoiceError
 from espalier.providers.kinds import MANIFESTS, hardware_manifest
@@ -115,15 +117,11 @@ def objects(
     Example:
       espalier generate objects -f examples/docker.yaml > objects.yaml
     """
-    # Other commands need not load the code for validation and rendering.
-    from espalier.cli.clusters.manifests import examination  # noqa: PLC0415
+    # Other commands need not load the code for rendering.
     from espalier.cli.clusters.manifests.offline import OfflineManager  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    documents_, problems, others = documents.examined(filename, several=True)
-    if problems or examination.against_crds(documents_, problems):
-        raise ManifestError(examination.alone(documents_, problems, releases, namespace).problems)
-    other_kinds.say(others)
+    documents_ = _valid(filename, releases, namespace)
     offline_manager = OfflineManager(PROVIDERS, documents_, releases, namespace)
     clusters = [document for document in documents_ if document.kind == Cluster.resource.kind]
     made = [tree for cluster in clusters for tree in offline_manager.objects(cluster, workload=workload)]
@@ -179,6 +177,79 @@ def hardware(*, csv: str, output_to: str) -> None:
             file.write(_yaml(made))
     else:
         raise Usage(f"-o: found {output_to!r}, allowed are yaml, json, or a file like hardware.yaml")
+
+
+@generate.command()
+@flags.filename(
+    required=True, help="Manifest of one or several clusters, or a folder; - for standard input. Repeatable."
+)
+@flags.releases
+@flags.default_namespace
+@flags.output(
+    names=True, refused={formats.TABLE: formats.MANIFESTS, formats.WIDE: formats.MANIFESTS}, default=formats.YAML
+)
+def tinkerbelltemplateconfig(
+    *, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str
+) -> None:
+    """Print the workflows that the machines of bare metal clusters get, to change them.
+
+    One TinkerbellTemplateConfig for each TinkerbellMachineConfig of the manifest, with its name. A machine config uses
+    it once its spec.templateRef names it.
+
+    \b
+    Example:
+      espalier generate tinkerbelltemplateconfig -f examples/tinkerbell.yaml
+    """
+    # Other commands need not load the code for rendering.
+    from espalier.cli.clusters.manifests.offline import OfflineManager  # noqa: PLC0415
+    from espalier.providers.registry import PROVIDERS, TEMPLATE_CONFIGS  # noqa: PLC0415
+
+    documents_ = _valid(filename, releases, namespace)
+    offline_manager = OfflineManager(PROVIDERS, documents_, releases, namespace)
+    clusters = [document for document in documents_ if document.kind == Cluster.resource.kind]
+    made = [tree for cluster in clusters for tree in TEMPLATE_CONFIGS(offline_manager.render_input(cluster))]
+    if not made:
+        raise Failure(
+            f"{', '.join(filename)}: found no TinkerbellMachineConfig that a Cluster names; only bare metal "
+            "has workflows"
+        )
+    made = [tree for at, tree in enumerate(made) if tree not in made[:at]]
+    if output_format == formats.YAML:  # to be edited: files in it are readable
+        output.write_data("---\n".join(yaml_text.dump(tree, blocks=True, allow_unicode=True) for tree in made))
+    else:
+        _write(made, output_format)
+
+
+@generate.command(name="vsphere-privileges")
+@flags.filename(
+    required=True, help="Manifest of one or several clusters, or a folder; - for standard input. Repeatable."
+)
+@flags.releases
+@flags.default_namespace
+@click.option(
+    "--output",
+    "-o",
+    "output_format",
+    type=flags.OneOf(_FORMATS),
+    default="yaml",
+    metavar="FORMAT",
+    help="yaml or json.",
+)
+def vsphere_privileges(*, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str) -> None:
+    """Print the roles that the account of a manifest needs in its vCenter, with the objects on which it has them.
+
+    \b
+    Example:
+      espalier generate vsphere-privileges -f examples/vsphere.yaml
+    """
+    from espalier.providers.registry import VSPHERE_GRANTS  # noqa: PLC0415  other commands need not load it
+
+    made = VSPHERE_GRANTS(
+        [tree for _, tree in documents.in_namespace(_valid(filename, releases, namespace), namespace)]
+    )
+    if not made:
+        raise Failure(f"{', '.join(filename)}: found no VSphereDatacenterConfig; only vSphere has such privileges")
+    output.write_data(json.dumps(made, indent=2) + "\n" if output_format == "json" else _yaml(made))
 
 
 @generate.command(name="support-bundle")
@@ -262,6 +333,17 @@ def grafana_dashboard() -> None:
     from espalier.cli.clusters import monitoring  # noqa: PLC0415
 
     output.write_data(json.dumps(monitoring.dashboard(), indent=2) + "\n")
+
+
+def _valid(filename: Sequence[str], releases: Path | None, namespace: str) -> list[Document]:
+    """The objects of a manifest. Raises `ManifestError` with all that an API server would refuse."""
+    from espalier.cli.clusters.manifests import examination  # noqa: PLC0415  other commands need not load it
+
+    documents_, problems, others = documents.examined(filename, several=True)
+    if problems or examination.against_crds(documents_, problems):
+        raise ManifestError(examination.alone(documents_, problems, releases, namespace).problems)
+    other_kinds.say(others)
+    return list(documents_)
 
 
 def _write(trees: Sequence[Tree], output_format: str) -> None:

@@ -13,8 +13,9 @@ from espalier.api.capi.machine import MachineDeletion, MachineDeployment, Templa
 from espalier.api.eksa.parts.host_os import BOTTLEROCKET_USER
 from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
+from espalier.api.meta import Tree
 from espalier.clusters.design import registry_mirror
-from espalier.clusters.design.cluster_objects.linked_objects import datacenter, of_group
+from espalier.clusters.design.cluster_objects.linked_objects import datacenter, of_group, of_kind
 from espalier.clusters.design.provider import Components, RenderInput
 from espalier.clusters.design.render import kubeadm
 from espalier.clusters.design.render.cluster import meta
@@ -36,6 +37,8 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellDatacenterConfigSpec,
     TinkerbellMachineConfig,
     TinkerbellMachineConfigSpec,
+    TinkerbellTemplateConfig,
+    Workflow,
 )
 from espalier.providers.tinkerbell.references import template
 
@@ -170,9 +173,7 @@ def _workflow(render_input: RenderInput, config: TinkerbellMachineConfig) -> str
     if template_config is not None:
         provisioning = workflow.with_image(template_config.spec.template, image)
     else:
-        provisioning = workflow.usual(
-            render_input.name, config.spec.os, image, datacenter_spec.tinkerbell_ip, _proxy(render_input)
-        )
+        provisioning = _usual_workflow(render_input, config)
     text, mirror = workflow.text(provisioning), render_input.spec.registry_mirror_configuration
     if mirror is None:
         return text
@@ -180,6 +181,29 @@ def _workflow(render_input: RenderInput, config: TinkerbellMachineConfig) -> str
         (host for host in registry_mirror.hosts(mirror) if host.registry == registry_mirror.DEFAULT_REGISTRY), None
     )
     return text.replace(registry_mirror.DEFAULT_REGISTRY, mirror_host.images) if mirror_host is not None else text
+
+
+def template_configs(render_input: RenderInput) -> list[Tree]:
+    """A TinkerbellTemplateConfig for each machine config, of its name, with the workflow that machines get without one:
+    to be changed, and named by `spec.templateRef`."""
+    configs = of_kind(TinkerbellMachineConfig, render_input.children).values()
+    resource = TinkerbellTemplateConfig.resource
+    return [
+        {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": config.metadata.name, "namespace": config.metadata.namespace},
+            "spec": {"template": msgspec.to_builtins(_usual_workflow(render_input, config))},
+        }
+        for config in configs
+    ]
+
+
+def _usual_workflow(render_input: RenderInput, config: TinkerbellMachineConfig) -> Workflow:
+    datacenter_spec = datacenter(TinkerbellDatacenterConfig, render_input).spec
+    image = config.spec.os_image_url or datacenter_spec.os_image_url
+    address = datacenter_spec.tinkerbell_ip
+    return workflow.usual(render_input.name, config.spec.os, image, address, _proxy(render_input))
 
 
 def _proxy(render_input: RenderInput) -> Mapping[str, str]:
