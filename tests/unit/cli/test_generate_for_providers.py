@@ -62,8 +62,8 @@ def test_other_providers_have_no_workflows() -> None:
 
 
 def roles(manifest: Path) -> dict[str, Any]:
-    [document] = json.loads(generated("vsphere-privileges", "-f", str(manifest), "-o", "json"))
-    assert document == yaml.safe_load(generated("vsphere-privileges", "-f", str(manifest)))
+    document = json.loads(generated("vsphere-privileges", "-f", str(manifest), "-o", "json"))
+    assert document == yaml.safe_load(generated("vsphere-privileges", "-f", str(manifest), "-o", "yaml"))
     return {role["name"]: role for role in document["roles"]}
 
 
@@ -71,6 +71,7 @@ def test_roles_name_the_objects_of_the_manifest() -> None:
     made = roles(EXAMPLES / "vsphere.yaml")
     assert made["espalier-network"] == {
         "name": "espalier-network",
+        "server": "vcenter.example.com",
         "privileges": ["Network.Assign"],
         "objects": ["VM Network"],
     }

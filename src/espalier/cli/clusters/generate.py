@@ -22,10 +22,12 @@ from espalier.cli.kit.commands import Group
 from espalier.cli.kit.connecting.home import private
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.printing import formats, output
+from espalier.cli.kit.printing.layout import Table
 from espalier.clusters.design.starting_manifest import Choices, UnsupportedChoiceError
 from espalier.providers.kinds import MANIFESTS, hardware_manifest
 
 _FORMATS = ("yaml", "json")
+ROLES = Table(("Role", "Objects", "Privileges"), lists=(1, 2))
 
 
 @click.group(cls=Group)
@@ -226,21 +228,13 @@ def tinkerbelltemplateconfig(
 )
 @flags.releases
 @flags.default_namespace
-@click.option(
-    "--output",
-    "-o",
-    "output_format",
-    type=flags.OneOf(_FORMATS),
-    default="yaml",
-    metavar="FORMAT",
-    help="yaml or json.",
-)
+@flags.output()
 def vsphere_privileges(*, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str) -> None:
     """Print the roles that the account of a manifest needs in its vCenter, with the objects on which it has them.
 
     \b
     Example:
-      espalier generate vsphere-privileges -f examples/vsphere.yaml
+      espalier generate vsphere-privileges -f examples/vsphere.yaml -o yaml
     """
     from espalier.providers.registry import VSPHERE_GRANTS  # noqa: PLC0415  other commands need not load it
 
@@ -249,7 +243,11 @@ def vsphere_privileges(*, filename: Sequence[str], releases: Path | None, namesp
     )
     if not made:
         raise Failure(f"{', '.join(filename)}: found no VSphereDatacenterConfig; only vSphere has such privileges")
-    output.write_data(json.dumps(made, indent=2) + "\n" if output_format == "json" else _yaml(made))
+    if output_format:
+        output.write_facts({"roles": made}, output_format, rows="roles")
+    else:
+        rows = [(role["name"], ", ".join(role["objects"]), ", ".join(role["privileges"])) for role in made]
+        output.write_table(ROLES, rows)
 
 
 @generate.command(name="support-bundle")

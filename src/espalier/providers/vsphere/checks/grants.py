@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -22,8 +22,8 @@ POLICY_PRIVILEGES = ("StorageProfile.View",)
 
 
 def grants(trees: Iterable[Tree]) -> list[Tree]:
-    """A document for each VSphereDatacenterConfig of a manifest: `server`, and `roles` with `name`, `privileges` and
-    `objects`, which are inventory paths, or names as they stand in the manifest. Empty without one.
+    """The roles for each VSphereDatacenterConfig of a manifest: `name`, `server`, `privileges` and `objects`, which are
+    inventory paths, or names as they stand in the manifest. Empty without one.
 
     Machine configs count for the datacenters of the Clusters that name them, and without a Cluster for all. Raises
     `msgspec.ValidationError` for objects that the API server would refuse.
@@ -31,26 +31,28 @@ def grants(trees: Iterable[Tree]) -> list[Tree]:
     present = list(trees)
     machines = _typed(VSphereMachineConfig, present)
     clusters = [{ref.name for _, ref in references(cluster.spec)} for cluster in _typed(Cluster, present)]
-    documents: list[Tree] = []
+    roles: list[Tree] = []
     for config in _typed(VSphereDatacenterConfig, present):
         named = set().union(*(names for names in clusters if config.metadata.name in names))
         own = [machine for machine in machines if not clusters or machine.metadata.name in named]
-        documents.append(_document(config, own))
-    return documents
+        roles += _roles(config, own)
+    return roles
 
 
-def _document(config: VSphereDatacenterConfig, machines: list[VSphereMachineConfig]) -> Tree:
+def _roles(config: VSphereDatacenterConfig, machines: list[VSphereMachineConfig]) -> Iterator[Tree]:
     questions = [named.question for named in findings.of_datacenter(config.spec)]
     for machine in machines:
         questions += [named.question for named in findings.of_machines(machine.spec, config.spec.datacenter)]
-    roles: list[Tree] = [
-        {"name": f"espalier-{type_.label.replace(' ', '-')}", "privileges": list(privileges), "objects": objects}
-        for type_, privileges in PRIVILEGES.items()
-        if (objects := _objects(questions, type_))
-    ]
+    for type_, privileges in PRIVILEGES.items():
+        if objects := _objects(questions, type_):
+            yield _role(config, type_.label, privileges, objects)
     if any(machine.spec.storage_policy_name for machine in machines):
-        roles.append({"name": "espalier-storage-policy", "privileges": list(POLICY_PRIVILEGES), "objects": ["/"]})
-    return {"server": config.spec.server, "roles": roles}
+        yield _role(config, "storage policy", POLICY_PRIVILEGES, ["/"])
+
+
+def _role(config: VSphereDatacenterConfig, label: str, privileges: Iterable[str], objects: list[str]) -> Tree:
+    name = f"espalier-{label.replace(' ', '-')}"
+    return {"name": name, "server": config.spec.server, "privileges": list(privileges), "objects": objects}
 
 
 def _objects(questions: Iterable[Question], type_: ObjectType) -> list[str]:
