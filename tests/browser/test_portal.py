@@ -169,6 +169,7 @@ async def test_views_are_read_with_a_token(site: Site) -> None:
 async def test_views_are_accessible_and_fit(site: Site, width: int, scheme: str) -> None:
     def story(browser: Browser) -> None:
         def check(page: Page) -> None:
+            page.wait_for_load_state()  # without its style sheet a page has other colours
             assert page.evaluate(checks()) == [], page.url
             assert page.evaluate("document.documentElement.scrollWidth") <= width, page.url
             assert page.evaluate(BEYOND, width) == [], page.url

@@ -41,7 +41,7 @@ READING: dict[str, tuple[str, ...]] = {
     "get clusters -A -o wide": ("garden",),
     "get clusters -A -o yaml": ("kind: Cluster", "name: garden"),
     "kubeconfig garden": ("kind: Config", "client-certificate-data"),
-    "plan --manager -A": ("Cluster default/garden", "Nothing would change", "nothing → garden"),
+    "plan --manager -A": ("Cluster default/garden", "Nothing would change", "→ garden"),
     "renew certificates garden --dry-run server": ("kubeconfig of the", "authority of etcd"),
     "top": ("default/garden", "3/3"),
     "top -o wide": ("default/garden", "v0.26.0"),
@@ -80,6 +80,8 @@ generate grafana-dashboard
 generate hardware
 generate objects
 generate prometheus-rules
+generate tinkerbelltemplateconfig
+generate vsphere-privileges
 image build
 image push
 import images
