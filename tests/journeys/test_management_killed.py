@@ -27,6 +27,7 @@ from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
 from tests.support.servers.dying import Dying
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 
@@ -146,6 +147,7 @@ def test_kill_9_of_command_and_bootstrap_goes_on(tmp_path: Path, words: str) -> 
         running = lock.holder(folder / "world.lock")
         if running is not None and running.pid:
             subprocess.run(["/bin/kill", "-9", str(running.pid)], check=True)
+            asyncio.run(eventually(lambda: lock.holder(folder / "world.lock"), lambda holder: holder is None))
         made = machine.espalier(*arguments)
         is_done = words == "remove the bootstrap" and "already exists, and manages itself" in made.err
         assert made.code == 0 or is_done, made.err
