@@ -185,6 +185,12 @@ class Scope:
         return self.secrets_in_seed.get(typed.peer_secret) if typed is not None else None
 
     @property
+    def lacks_peer_files(self) -> bool:
+        """True if its agents have TLS, and somebody has deleted the Secret with which they are called."""
+        typed = self.typed_etcd
+        return typed is not None and bool(typed.peer_secret) and self.peer_files is None
+
+    @property
     def etcd_members(self) -> int:
         """The number of members of the shoot's etcd while it runs."""
         control_plane = self.shoot.spec.control_plane

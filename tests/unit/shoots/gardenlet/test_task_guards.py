@@ -36,7 +36,7 @@ from espalier.runtime.controllers.outcome import Continue, Done, Wait
 from espalier.runtime.controllers.sources import Expiry
 from espalier.runtime.controllers.writer import NameTaken, Writer
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.task import Action, Failure
+from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.garden.roles import in_project
 from espalier.shoots.gardenlet import clusters, leases, rendering
 from espalier.shoots.gardenlet.comparison import stamped
@@ -596,7 +596,7 @@ async def test_renewal_goes_on_once_pods_are_ready() -> None:
 
     async def renewed(*, is_ready: bool) -> str:
         ctx = context(looked(is_ready=is_ready), seed=SimpleNamespace(apply=apply, delete=delete), rng=None)
-        if isinstance(verdict := secrets._renew_peers(ctx), Action):
+        if isinstance(verdict := secrets.renew_peers(ctx), Action):
             assert isinstance(await verdict.run(), Continue)
         name = rendering.peer_secret(looked(is_ready=is_ready))
         body["spec"]["etcd"]["peerUrlTls"]["serverTLSSecretRef"]["name"] = name
@@ -609,6 +609,31 @@ async def test_renewal_goes_on_once_pods_are_ready() -> None:
     completing = [await renewed(is_ready=is_ready) for is_ready in (True, False)]
     assert completing[0] == completing[1] != preparing[0]
     assert before not in secrets_here
+
+
+async def test_deleted_secret_of_members_is_written_for_handover() -> None:
+    """Agents answer who has it alone, and the tasks of a move derive no Secrets."""
+    secrets_here = dict(peer_secrets())
+    body = stamped(rendering.etcd(scope(), replicas=1))
+    body["metadata"]["annotations"][INITIATED_AT] = NOW.isoformat()
+    named = body["spec"]["etcd"]["peerUrlTls"]["serverTLSSecretRef"]["name"]
+    del secrets_here[named]
+
+    async def apply(_resource: object, written: Tree, _owner: object) -> None:
+        secrets_here[written["metadata"]["name"]] = Object(encode_json(written))
+
+    def handed_over() -> Verdict:
+        looked = scope(secrets=secrets_here, etcd=Object(encode_json(body)))
+        tools = {"seed": SimpleNamespace(apply=apply), "rng": None, "handovers": Expiry()}
+        return backups.hand_over_etcd(context(looked, OperationType.MIGRATE, **tools))
+
+    verdict = handed_over()
+    assert isinstance(verdict, Action)
+    assert (verdict.what, await verdict.run()) == ("renew the certificates of etcd's members", Continue())
+    assert named in secrets_here
+    asking = handed_over()
+    assert isinstance(asking, Action)
+    assert asking.what == "have the agent hand etcd over"
 
 
 @pytest.mark.parametrize("error", ["", "spec.backup.store: found none"])

@@ -33,7 +33,7 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, SEED_MISSING, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
-from espalier.shoots.gardenlet.tasks import control_plane
+from espalier.shoots.gardenlet.tasks import control_plane, secrets
 from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, write_action
 
 LONGEST_HOLD = 5.0
@@ -387,6 +387,8 @@ def hand_over_etcd(ctx: ShootContext) -> Verdict:
     if live.metadata.annotations.get(metadata_keys.EPOCH) != str(epoch):  # somebody has changed it
         mark: Tree = {"metadata": {"annotations": {metadata_keys.EPOCH: str(epoch)}}}
         return write_action("correct the epoch of etcd-main", lambda: tools.seed.merge(Etcd.resource, live, mark))
+    if scope.lacks_peer_files and isinstance(missing := secrets.renew_peers(ctx), Action):
+        return missing
     key, handover = ctx.live.shoot.key, f"hand over {scope.uid}/{scope.epoch}"
     if tools.handovers.has_expired(key, handover):
         return Done()  # its agent can't reach its store, so it serves nothing; the destination goes on without it

@@ -82,7 +82,7 @@ def deploy(ctx: ShootContext) -> Verdict:
 
 def derive(ctx: ShootContext) -> Verdict:
     """All other secrets exist, are fresh, and are signed by the persisted authorities (G7)."""
-    return combined((_derive(ctx), _renew_peers(ctx)))
+    return combined((_derive(ctx), renew_peers(ctx)))
 
 
 def _derive(ctx: ShootContext) -> Verdict:
@@ -106,7 +106,7 @@ def _derive(ctx: ShootContext) -> Verdict:
     return Action(f"derive {', '.join(due)}", write)
 
 
-def _renew_peers(ctx: ShootContext) -> Verdict:
+def renew_peers(ctx: ShootContext) -> Verdict:
     """The members of etcd have certificates, which are renewed in steps that each of them survives."""
     scope = ctx.scope
     if not peers.is_due(scope.secrets_in_seed, scope.peer_use, scope.now):
