@@ -61,11 +61,8 @@ def condition(scope: Scope, now: datetime) -> Condition | None:
         return None
     first_name, earliest = next(iter(ending.items()))
     key, of_etcd = scope.key, {machine.name for machine in members}
-    parts = [
-        part
-        for part, is_one in (("control plane", ending.keys() - of_etcd), ("etcd", ending.keys() & of_etcd))
-        if is_one
-    ]
+    machines_of = {"control plane": ending.keys() - of_etcd, "etcd": ending.keys() & of_etcd}
+    parts = [part for part, ending_there in machines_of.items() if ending_there]
     which = f"of {' and '.join(parts)} {'machine' if len(ending) == 1 else 'machines'} {first(list(ending), _MOST)}"
     if earliest <= now:
         reason, verb = Reason.CERTIFICATES_EXPIRED, "ended"

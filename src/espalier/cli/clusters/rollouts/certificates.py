@@ -59,6 +59,8 @@ class Certificate:
     """None if it is not known, for the reason in `renewal`."""
     renewal: str
     """How it is renewed."""
+    is_of_control_plane: bool = False
+    """True for those of a control plane machine."""
 
 
 async def read(client: Client, owner: Object, target: Target, etcd: Etcd | None) -> list[Certificate]:
@@ -70,7 +72,7 @@ async def read(client: Client, owner: Object, target: Target, etcd: Etcd | None)
     how = "on its node, or with its machine" if target.is_in_place else "with its machine"
     parts = "API server, front proxy, etcd" if etcd is None else "API server, front proxy"
     certificates = [
-        Certificate(f"Machine {machine.name}: {parts}", dates.get(machine.name), how)
+        Certificate(f"Machine {machine.name}: {parts}", dates.get(machine.name), how, is_of_control_plane=True)
         for machine in sorted(machines, key=lambda machine: machine.name)
     ]
     members = etcd.ends() if etcd is not None else {}
@@ -92,9 +94,7 @@ def has_external_etcd(owner: Object) -> bool:
 def check(certificates: Sequence[Certificate], target: Target, now: datetime) -> None:
     """Raises `Failure` if a certificate of a control plane machine has ended: then no machine can join or leave."""
     ended = [
-        part.what
-        for part in certificates
-        if part.what.startswith("Machine ") and "API server" in part.what and part.ends is not None and part.ends <= now
+        part.what for part in certificates if part.is_of_control_plane and part.ends is not None and part.ends <= now
     ]
     if ended:
         raise Failure(
