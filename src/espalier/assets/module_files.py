@@ -33,17 +33,28 @@ class CrdModule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CrdFiles(Component):
-    """A folder for each name, with the CRDs as they are in the modules."""
+class ModuleFiles(Component):
+    """Files of modules, of one release."""
 
-    modules: Sequence[CrdModule]
     release: str
-    """The release of EKS Anywhere that ships these versions, or the nearest ones that can be had."""
 
     @property
     def version(self) -> str:
-        """That release."""
+        """That of the release."""
         return self.release
+
+    @property
+    def go_version(self) -> tuple[int, ...]:
+        """Any Go that downloads modules of today."""
+        return (1, 21)
+
+
+@dataclass(frozen=True)
+class CrdFiles(ModuleFiles):
+    """A folder for each name, with the CRDs as they are in the modules. Its release is that of EKS Anywhere that ships
+    these versions, or the nearest ones that can be had."""
+
+    modules: Sequence[CrdModule]
 
     @property
     def contents(self) -> Sequence[str]:
@@ -54,11 +65,6 @@ class CrdFiles(Component):
     def ingredients(self) -> Iterable[bytes]:
         """The modules, with their hashes."""
         yield repr([tuple(crd_module) for crd_module in self.modules]).encode()
-
-    @property
-    def go_version(self) -> tuple[int, ...]:
-        """Any Go that downloads modules of today."""
-        return (1, 21)
 
     def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Download each module, compare its hash, and copy its CRDs. Raises `BuildFailed`."""
@@ -79,11 +85,10 @@ class CrdFiles(Component):
 
 
 @dataclass(frozen=True)
-class RenderedChart(Component):
+class RenderedChart(ModuleFiles):
     """The manifests of a release, as its project makes them: a namespace, and its chart, rendered by Helm."""
 
     module: str
-    release: str
     sum: str
     """The hash of the module's content, as go.sum has it."""
     namespace_file: str
@@ -92,11 +97,6 @@ class RenderedChart(Component):
     flags: Sequence[str]
     """Those with which the project renders it."""
     helm: Component
-
-    @property
-    def version(self) -> str:
-        """That of the release."""
-        return self.release
 
     @property
     def file(self) -> str:
@@ -117,11 +117,6 @@ class RenderedChart(Component):
     def needs(self) -> Sequence[Component]:
         """Helm."""
         return (self.helm,)
-
-    @property
-    def go_version(self) -> tuple[int, ...]:
-        """Any Go that downloads modules of today."""
-        return (1, 21)
 
     def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Download the module, compare its hash, and render the chart. Raises `BuildFailed`."""
