@@ -21,7 +21,7 @@ from espalier.cli.kit import flags
 from espalier.cli.kit.connecting import connection
 from espalier.kube.client import PatchType
 from tests.support.environments import browser as browsers
-from tests.support.environments.browser import BEYOND, WATCH_STATES, Reader, checks, dashboard, reader
+from tests.support.environments.browser import BEYOND, Reader, checks, dashboard, follow_rolling_upgrade, reader
 from tests.support.environments.environment import PROGRAM, LocalEnvironment, local_environment
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
@@ -212,19 +212,8 @@ def test_view_fits_into_its_window(chromium: Browser, address: str, path: str, w
 def test_rolling_upgrade_is_followed_without_a_reload(look: Reader, env: LocalEnvironment) -> None:
     create(env, named("meadow"))
     page = look.look_at("clusters/default/meadow")
-    machines = page.locator(".machines tbody tr")
-    expect(machines).to_have_count(3)
-    before = set(page.locator(".machines td.name").all_text_contents())
-    page.evaluate("window.same = true")
-    page.evaluate(WATCH_STATES)
-    change(env, "meadow", {"kubernetesVersion": "1.36"})
-    expect(page.locator(".head .title .state")).to_have_text("Upgrading", timeout=SLOW)
-    expect(page.locator(".plan pre")).to_contain_text("replaced", timeout=SLOW)
-    expect(page.locator(".head .title .state")).to_have_text("Ready", timeout=SLOW)
-    expect(machines).to_have_count(3, timeout=SLOW)
-    assert before.isdisjoint(page.locator(".machines td.name").all_text_contents())
-    assert {"Being made", "Being removed", "Outdated", "a progress bar"} <= set(page.evaluate("[...seen]"))
-    assert page.evaluate("window.same")
+    seen = follow_rolling_upgrade(page, lambda: change(env, "meadow", {"kubernetesVersion": "1.36"}), within=SLOW)
+    assert {"Being made", "Being removed", "Outdated", "a progress bar"} <= seen
     assert env.espalier("delete", "cluster", "meadow").code == 0
     expect(page.locator("#s0-head")).to_contain_text("There is no cluster meadow", timeout=SLOW)
 

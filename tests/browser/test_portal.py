@@ -19,7 +19,7 @@ from espalier.api.gardener.garden.seed import Seed
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.kube.client import PatchType
 from tests.support.environments import browser as browsers
-from tests.support.environments.browser import BEYOND, WATCH_STATES, Reader, checks, reader
+from tests.support.environments.browser import BEYOND, Reader, checks, follow_rolling_upgrade, reader
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.management import Production, production
 from tests.support.servers.ports import free_port
@@ -196,18 +196,8 @@ async def test_rolling_upgrade_is_followed_live(site: Site) -> None:
     def story(browser: Browser) -> None:
         with site.read_by(browser, "operator") as looking:
             page = looking.look_at("clusters/default/garden")
-            machines = page.locator(".machines tbody tr")
-            expect(machines).to_have_count(3)
-            before = set(page.locator(".machines td.name").all_text_contents())
-            page.evaluate("window.same = true")
-            page.evaluate(WATCH_STATES)
-            site.change("garden", "1.36")
-            expect(page.locator(".head .title .state")).to_have_text("Upgrading", timeout=SLOW)
-            expect(page.locator(".head .title .state")).to_have_text("Ready", timeout=SLOW)
-            expect(machines).to_have_count(3, timeout=SLOW)
-            assert before.isdisjoint(page.locator(".machines td.name").all_text_contents())
-            assert {"Being made", "Outdated", "a progress bar"} <= set(page.evaluate("[...seen]"))
-            assert page.evaluate("window.same")
+            seen = follow_rolling_upgrade(page, lambda: site.change("garden", "1.36"), within=SLOW)
+            assert {"Being made", "Outdated", "a progress bar"} <= seen
 
     await in_browser(story)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,15 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.local import lock
-from espalier.kube.client import Client
-from espalier.kube.errors import KubeError, NotFound, Unreachable
+from espalier.kube.errors import NotFound, Unreachable
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_clusters.stores import MemoryStores
-from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, bootstrap, machines, until_step
+from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, acts, bootstrap, machines, until_step
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
@@ -32,18 +30,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.embedded
 
 STEPS = [item.name for item in plan.creation(MANAGEMENT, [], [], has_git_ops=False)]
-
-
-async def is_active(client: Client, *, of_its_own: bool) -> bool:
-    """True if a management cluster acts on the cluster: its manager, or Cluster API."""
-    with suppress(KubeError):
-        made = await client.get(capi.Cluster.resource, MANAGEMENT.name, SYSTEM_NAMESPACE)
-        if not made.tree["spec"].get("paused"):
-            return True
-    with suppress(KubeError):
-        cluster = await client.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
-        return MOVE_ANNOTATION not in cluster.metadata.annotations and not of_its_own
-    return False
 
 
 async def holds(env: Bootstrap) -> None:
@@ -87,7 +73,7 @@ async def never_both(env: Bootstrap) -> None:
     content = await records.read_kubeconfig(env.client(), MANAGEMENT)
     if content is not None:
         there = env.connect(content)
-        both = await is_active(env.client(), of_its_own=False), await is_active(there, of_its_own=True)
+        both = await acts(env.client(), MANAGEMENT, of_its_own=False), await acts(there, MANAGEMENT, of_its_own=True)
         assert both != (True, True)
         await there.close()
 

@@ -13,17 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.capi import cluster as capi
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.vocabulary.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.management.components import components
 from espalier.cli.management.own_infrastructure import of_folder
 from espalier.kube.client import Client
-from espalier.kube.errors import KubeError, Unreachable
+from espalier.kube.errors import Unreachable
 from espalier.management import installing, plan
 from espalier.management import record as records
 from espalier.management.creation import Creation
@@ -37,6 +36,7 @@ from tests.support.environments.bootstraps import (
     Bootstrap,
     Made,
     Quiet,
+    acts,
     created,
     machines,
     manifest,
@@ -83,7 +83,8 @@ class ByManagementCluster(Bootstrap):
         content = await records.read_kubeconfig(self.client(), SECOND)
         if content is not None:
             there = self.connect(content)
-            assert not (await is_active(self.client(), itself=False) and await is_active(there, itself=True))
+            both = await acts(self.client(), SECOND, of_its_own=False), await acts(there, SECOND, of_its_own=True)
+            assert not all(both)
             await there.close()
 
     async def of_second(self) -> set[str]:
@@ -100,17 +101,6 @@ class ByManagementCluster(Bootstrap):
 
 async def install_flux(cluster: Client) -> None:
     await installing.install(cluster, components.simulated_flux(RELEASE, FLUX, RELEASES), Quiet())
-
-
-async def is_active(client: Client, *, itself: bool) -> bool:
-    with suppress(KubeError):
-        made = await client.get(capi.Cluster.resource, SECOND.name, SYSTEM_NAMESPACE)
-        if not made.tree["spec"].get("paused"):
-            return True
-    with suppress(KubeError):
-        stored = await client.get(Cluster.resource, SECOND.name, SECOND.namespace)
-        return MOVE_ANNOTATION not in stored.metadata.annotations and not itself
-    return False
 
 
 def told(tmp_path: Path, story: Callable[[ByManagementCluster], Awaitable[None]]) -> None:

@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from espalier.api.capi import cluster as capi
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.vocabulary.group import BOOTSTRAP
+from espalier.api.eksa.vocabulary.group import BOOTSTRAP, MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.flux import KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
 from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.manifests.manifests import read_manifests
@@ -27,7 +28,7 @@ from espalier.cli.local.environment.hosts import Hosts
 from espalier.cli.local.environment.simulated import managed
 from espalier.cli.management.components import components
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.kube.transports.wire import Transport
@@ -285,3 +286,15 @@ async def until_step(act: Callable[[], Awaitable[None]], env: Bootstrap, step: s
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+async def acts(client: Client, key: Key, *, of_its_own: bool) -> bool:
+    """True if a management cluster acts on a cluster: its manager, or Cluster API. `of_its_own`: it is that cluster."""
+    with suppress(KubeError):
+        made = await client.get(capi.Cluster.resource, key.name, SYSTEM_NAMESPACE)
+        if not made.tree["spec"].get("paused"):
+            return True
+    with suppress(KubeError):
+        cluster = await client.get(Cluster.resource, key.name, key.namespace)
+        return MOVE_ANNOTATION not in cluster.metadata.annotations and not of_its_own
+    return False

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 
@@ -127,6 +127,25 @@ WATCH_STATES = """() => {
   }).observe(document.body, { subtree: true, childList: true });
 }"""
 """Collect each state that a machine is shown in."""
+
+
+def follow_rolling_upgrade(page: Page, begin: Callable[[], object], *, within: float) -> set[str]:
+    """Begin a rolling upgrade of the cluster that a page shows, which has three machines, and look at it until all are
+    replaced, without a reload. Returns the states of machines that were seen. `within`: milliseconds for each.
+    """
+    machines = page.locator(".machines tbody tr")
+    expect(machines).to_have_count(3)
+    before = set(page.locator(".machines td.name").all_text_contents())
+    page.evaluate("window.same = true")
+    page.evaluate(WATCH_STATES)
+    begin()
+    expect(page.locator(".head .title .state")).to_have_text("Upgrading", timeout=within)
+    expect(page.locator(".plan pre")).to_contain_text("replaced", timeout=within)
+    expect(page.locator(".head .title .state")).to_have_text("Ready", timeout=within)
+    expect(machines).to_have_count(3, timeout=within)
+    assert before.isdisjoint(page.locator(".machines td.name").all_text_contents())
+    assert page.evaluate("window.same")
+    return set(page.evaluate("[...seen]"))
 
 
 def checks() -> str:

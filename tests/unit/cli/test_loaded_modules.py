@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-HEAVY = ("aiohttp.web", "cryptography", "prometheus_client", "kubernetes", "pyVmomi")
+HEAVY = ("aiohttp.web", "cryptography", "prometheus_client", "pyVmomi")
 """Libraries of servers, certificates, metrics and infrastructures."""
 _CODE = f"""
 import sys
