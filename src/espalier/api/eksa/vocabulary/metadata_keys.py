@@ -47,7 +47,7 @@ ADOPTED_LABEL: Annotated[
     str,
     Label(
         "ConfigMap in `eksa-system`",
-        Writer.CLI,
+        Writer.USER,
         "The record of a cluster that `espalier adopt apply` took over from EKS Anywhere.",
         "`espalier adopt undo` removes it, as long as the cluster was not changed",
     ),
@@ -166,7 +166,7 @@ SIMULATED_PROVIDERS: Annotated[
     str,
     Annotation(
         "Deployment of the simulated Cluster API",
-        Writer.CLI,
+        Writer.ENVIRONMENT,
         "The providers that it simulates, separated by commas, as `cluster.x-k8s.io/provider` names them.",
     ),
 ] = f"{GROUP}/simulated-providers"
