@@ -39,6 +39,7 @@ OF_WHAT_WE_MAKE = {
     "UPGRADE_SECONDS",
     "CORDONED_BY_UPGRADE",
     "RESTARTED_BY_UPGRADE",
+    "SIMULATED_PROVIDERS",
 }
 """State of objects that go with their cluster, and that nobody makes but we."""
 

@@ -611,7 +611,7 @@ async def test_renewal_goes_on_once_pods_are_ready() -> None:
     assert before not in secrets_here
 
 
-async def test_deleted_secret_of_members_is_written_for_handover() -> None:
+async def test_deleted_secret_of_members_is_written_again() -> None:
     """Agents answer who has it alone, and the tasks of a move derive no Secrets."""
     secrets_here = dict(peer_secrets())
     body = stamped(rendering.etcd(scope(), replicas=1))
