@@ -156,13 +156,15 @@ async def test_certificates_are_listed_with_their_ends() -> None:
     assert ends["kubeconfig of the administrator"] == NOW + timedelta(days=10)
     unread = next(part for part in listed if part.what == "authority of etcd")
     assert (unread.ends, unread.renewal) == (None, "Secret eksa-system/garden-etcd can't be read")
+    with pytest.raises(Failure, match=r"Machine cp-1: API server, front proxy, etcd"):
+        certificates.check(listed, await site.target(), datetime(2027, 1, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(("days", "refused"), [(-1, True), (0, True), (1, False)])
 async def test_ended_certificates_are_renewed_by_hand(days: int, *, refused: bool) -> None:
     target = await (await Site.made()).target()
     listed = [
-        Certificate("Machine cp-1: API server", NOW + timedelta(days=days), ""),
+        Certificate("Machine cp-1: API server", NOW + timedelta(days=days), "", is_of_control_plane=True),
         Certificate("kubeconfig of the administrator", NOW - timedelta(days=1), ""),
     ]
     if refused:
