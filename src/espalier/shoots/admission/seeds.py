@@ -11,6 +11,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.gardener.garden.cloud_profile import CloudProfile
 from espalier.api.gardener.garden.seed import GARDENLET_READY, SHOOTS, Seed
 from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.numbers import whole_number
 from espalier.api.text.violations import Violation, shown
 from espalier.shoots.admission import messages
 
@@ -89,5 +90,5 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 
 def _number(value: int | str | None) -> int | None:
     if isinstance(value, str):
-        return int(value) if value.isdecimal() and len(value) < 10 else None
+        return whole_number(value)
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from espalier.api.gardener.etcd import MEMBERS, Backup, Etcd, Store
+from espalier.api.gardener.numbers import whole_number
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.shoots.etcd import names
 
@@ -52,7 +53,7 @@ def check(etcd: Etcd) -> None:
         )
     for key in (metadata_keys.EPOCH, *((metadata_keys.SOURCE_EPOCH,) if is_copy(etcd) else ())):
         epoch = etcd.metadata.annotations.get(key, "")
-        if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= 16 and int(epoch) >= 1):
+        if not whole_number(epoch):
             raise InvalidEtcd(f"annotation {key}: found {epoch!r}, allowed is the number of an ownership epoch")
     source = etcd.spec.backup.source_store
     if source is not None and source.place == etcd.spec.backup.store.place:

@@ -16,6 +16,7 @@ from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.garden.seed import Seed
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.numbers import whole_number
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.trees import json_trees
@@ -121,8 +122,8 @@ class Scope:
         before, entry = self.ownership.predecessor, self.backup_entry
         if before is None or entry is None or self.object.metadata.deletion_timestamp is None:
             return False
-        since = entry.metadata.annotations.get(BACKUPS_SINCE, "")
-        return since.isdecimal() and len(since) < 16 and int(since) >= before.epoch
+        since = whole_number(entry.metadata.annotations.get(BACKUPS_SINCE))
+        return since is not None and since >= before.epoch
 
     @property
     def persisted(self) -> ShootState | None:
@@ -232,11 +233,11 @@ class Scope:
     @property
     def _epochs_in_seed(self) -> list[int]:
         texts = (
-            object_.metadata.annotations.get(metadata_keys.EPOCH, "")
+            object_.metadata.annotations.get(metadata_keys.EPOCH)
             for object_ in (self.namespace, self.cluster, self.etcd)
             if object_ is not None
         )
-        return [int(text) for text in texts if text.isdecimal() and len(text) < 16]
+        return [epoch for epoch in map(whole_number, texts) if epoch is not None]
 
     def holder_of(self, object_: Object) -> str | None:
         """The UID of the shoot that a namespace or a Cluster belongs to: by its annotation, by that of the other one if

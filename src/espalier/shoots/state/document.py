@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from espalier.api.gardener.garden.shoot_state import ExtensionState, PersistedSecret
+from espalier.api.gardener.numbers import whole_number
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import ABSENT
 from espalier.api.trees import json_trees
@@ -136,16 +137,12 @@ def digest_of(cached: ExtensionState) -> str:
 
 def epoch_of(object_: Object) -> int:
     """The epoch of the seed that last wrote a ShootState; 0 if it has none."""
-    return _number(object_.metadata.annotations.get(metadata_keys.EPOCH, ""))
+    return whole_number(object_.metadata.annotations.get(metadata_keys.EPOCH)) or 0
 
 
 def revision_of(object_: Object) -> int:
     """The revision of a ShootState, or the one that a gardenlet has reported on its Shoot; 0 if it has none."""
-    return _number(object_.metadata.annotations.get(metadata_keys.STATE_REVISION, ""))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 17 else 0
+    return whole_number(object_.metadata.annotations.get(metadata_keys.STATE_REVISION)) or 0
 
 
 def _part(parts: _Parts, name: str, default: bytes) -> bytes:

@@ -446,6 +446,14 @@ def test_gardenlet_reports_on_its_newest_epoch(report: str) -> None:
     )
 
 
+@pytest.mark.parametrize("report", ["released-epoch", "restored-epoch"])
+@pytest.mark.parametrize("epoch", ["", "x", "1.0", "-1", "\N{FULLWIDTH DIGIT ONE}", "9" * 20])
+def test_garden_writes_numbers_of_epochs_alone(report: str, epoch: str) -> None:
+    field, first = f"metadata.annotations[espalier.gardener.cloud/{report}]", ONE.start(1, "a")
+    written = shoot("b", "a", owned=first, annotations={f"espalier.gardener.cloud/{report}": epoch})
+    assert found(shoot("b", "a", owned=first), written, SCHEDULER) == refused(messages.NO_SUCH_EPOCH, field)
+
+
 def test_epochs_do_not_go_back() -> None:
     two = ONE.start(1, "a").add("b", "y")
     old = shoot("b", "a", owned=two)

@@ -141,6 +141,7 @@ def marked(epoch: str) -> Object:
         ("4", "4", 4, None, 4),
         ("4", "5", 3, 3, None),
         ("9" * 20, "9" * 20, 4, None, None),
+        ("\N{FULLWIDTH DIGIT FOUR}", "\N{SUPERSCRIPT TWO}", 2, 2, None),
     ],
 )
 def test_one_changed_epoch_makes_no_leftover_of_rest(

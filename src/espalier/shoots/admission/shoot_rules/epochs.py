@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from espalier.api.gardener import ownership
+from espalier.api.gardener.numbers import whole_number
 from espalier.api.gardener.ownership import Ownership, OwnershipError
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.text.violations import Violation, shown
@@ -61,7 +62,8 @@ def _existing(key: str, new: Mapping[str, str]) -> Iterator[Violation]:
     except OwnershipError:
         return
     epoch, newest = new.get(key), current.epoch if current is not None else 0
-    if epoch is not None and not (epoch.isdecimal() and len(epoch) < 16 and int(epoch) <= newest):
+    number = whole_number(epoch)
+    if epoch is not None and (number is None or number > newest):
         field = f"metadata.annotations[{key}]"
         yield Violation(field, _text(epoch), f"up to {newest}", messages.NO_SUCH_EPOCH)
 
