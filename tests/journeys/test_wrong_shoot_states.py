@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from espalier.api import core
-from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api import conditions, core
+from espalier.api.gardener import names
+from espalier.api.gardener.garden.shoot import READY_FOR_DISASTER, Shoot
 from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.vocabulary.metadata_keys import EPOCH as EPOCH_OF_STATE
 from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, STATE_REVISION
 from espalier.api.meta import Tree
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
@@ -18,6 +20,8 @@ from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
+
+ID = names.technical_id("dev", "apple")
 
 
 def without_states(tree: Tree) -> None:
@@ -143,6 +147,38 @@ def test_older_shoot_state_of_lost_seed_is_refused() -> None:
             consent = {"metadata": {"annotations": {STATE_REVISION: reported}}}
             await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=consent, type=PatchType.MERGE)
             await world.healthy("b", seconds=900)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_shoot_state_of_a_later_epoch_stops_nothing() -> None:
+    """No seed could restore it: it is reported while all is well, and a move waits for its remedy."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.2) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(120)
+
+            async def annotate(epoch: str) -> None:
+                patch = {"metadata": {"annotations": {EPOCH_OF_STATE: epoch}}}
+                await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+            await annotate("99")
+            await asyncio.sleep(180)
+            ready = conditions.get((await world.shoot()).status.conditions, READY_FOR_DISASTER)
+            assert ready is not None
+            assert (ready.status, ready.reason) == ("False", "StateNotPersisted")
+            remedy = f"metadata.annotations[{EPOCH_OF_STATE}] of the ShootState, was changed: restore it"
+            assert remedy in ready.message
+            await world.move("b")
+            await asyncio.sleep(120)
+            shoot = await world.shoot()
+            assert shoot.status.seed_name == "a"
+            assert any(remedy in error.description for error in shoot.status.last_errors)
+            assert world.witness.serving == {ID: "a"}, "nothing was stopped"
+            await annotate("1")
+            await world.healthy("b", seconds=300)
 
     virtual.run(main, epoch=EPOCH, seed=1)
 

@@ -36,6 +36,19 @@ class EpochOver(Exception):
     """A newer epoch has the ShootState: this seed no longer writes to it."""
 
 
+def later_epoch_of(state: Object, epoch: int) -> str:
+    """The reason why a seed in this epoch may not write a ShootState, and no seed can restore it before a later one;
+    empty if it may."""
+    if epoch_of(state) <= epoch:
+        return ""
+    return (
+        f"ShootState {state.key} belongs to epoch {epoch_of(state)}; this is epoch {epoch}. If nobody has moved the "
+        f"shoot on, metadata.annotations[{metadata_keys.OWNERSHIP}] of the Shoot, or "
+        f"metadata.annotations[{metadata_keys.EPOCH}] of the ShootState, was changed: restore it from a backup of the "
+        "garden"
+    )
+
+
 class ShootStates:
     """ShootStates of a garden, for the gardenlet of one seed. `cache` receives what was written, `saw` what was
     read."""
@@ -135,13 +148,8 @@ class ShootStates:
         """
         for attempt in range(_ATTEMPTS):
             state, read = read or await self.ensure(shoot, epoch), None
-            if epoch_of(state) > epoch:
-                raise EpochOver(
-                    f"ShootState {state.key} belongs to epoch {epoch_of(state)}; this is epoch {epoch}. If nobody has "
-                    f"moved the shoot on, metadata.annotations[{metadata_keys.OWNERSHIP}] of the Shoot, or "
-                    f"metadata.annotations[{metadata_keys.EPOCH}] of the ShootState, was changed: restore it from a "
-                    "backup of the garden"
-                )
+            if problem := later_epoch_of(state, epoch):
+                raise EpochOver(problem)
             document = Document(state.raw)
             before = document.body
             edit(document)

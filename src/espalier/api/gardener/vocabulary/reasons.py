@@ -401,7 +401,10 @@ class StateReason(Reason):
         "CacheNotSynced", "a kind of extension was installed just now, and its resources are not known yet", STATE
     )
     EPOCH_OUTDATED = _time(
-        "EpochOutdated", "the ShootState belongs to a later epoch: another seed has the shoot, and writes it", STATE
+        "EpochOutdated",
+        "the ShootState belongs to a later epoch: another seed has the shoot, and writes it. Or somebody has changed "
+        "an epoch; the message says which annotation to restore",
+        STATE,
     )
     SHOOT_STATE_UNUSABLE = _person(
         "ShootStateUnusable",

@@ -40,7 +40,6 @@ _PASSING = frozenset(
         StateReason.RIGHTS_MISSING,
         StateReason.PLAN_OUTDATED,
         StateReason.CACHE_NOT_SYNCED,
-        StateReason.EPOCH_OUTDATED,
     }
 )
 """Reasons for which a ShootState is not up to date for a moment, or need not be."""
