@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
+from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.eksa.vocabulary.reasons import Reason
@@ -22,6 +23,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden
 from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.management import handed_over
+from espalier.management import record as records
 from espalier.management.steps import Refused
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
@@ -38,10 +40,10 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = {"kind": "FluxConfig", "name": "fleet"}
 
 
-async def flux(env: ManagedEnvironment, name: str = "fleet", branch: str = "") -> None:
+async def flux(env: ManagedEnvironment, name: str = "fleet", branch: str = "", manager: str | None = None) -> None:
     spec = {"branch": branch, "git": {"repositoryUrl": "ssh://git@git.example.com/fleet"}}
     body: Tree = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
-    await env.client.apply(FluxConfig.resource, body)
+    await env.client.apply(FluxConfig.resource, body, field_manager=manager)
 
 
 async def of_the_management_cluster(env: ManagedEnvironment, name: str = "fleet") -> None:
@@ -193,9 +195,12 @@ async def named_by_the_record(env: ManagedEnvironment) -> object:
     return record.tree["spec"].get("gitOpsRef")
 
 
-async def names_it(env: ManagedEnvironment) -> None:
+async def names_it(env: ManagedEnvironment, namespace: str = "default") -> None:
+    """A creation of a management cluster has the bootstrap name its configuration, and applies its manifest."""
     spec = {"git": {"repositoryUrl": "ssh://git@git.example.com/fleet"}}
-    await handed_over.let_name(env.client, REFERENCE, FluxConfig.resource, spec)
+    await handed_over.let_name(env.client, REFERENCE, FluxConfig.resource, spec, namespace=namespace)
+    manifest = {"metadata": {"name": "fleet", "namespace": namespace}, "spec": spec}
+    await env.client.apply(FluxConfig.resource, manifest, field_manager=records.FIELD_MANAGER)
     assert await named_by_the_record(env) == REFERENCE
 
 
@@ -210,13 +215,15 @@ def given(env: ManagedEnvironment) -> GivenBootstrap:
     return bootstrap
 
 
-def test_a_bootstrap_loses_the_git_ops_it_was_given() -> None:
+@pytest.mark.parametrize("namespace", ["default", "team"])
+def test_a_bootstrap_loses_the_git_ops_it_was_given(namespace: str) -> None:
     async def tell(env: ManagedEnvironment) -> None:
+        await env.client.apply(NAMESPACE, {"metadata": {"name": namespace}})
         for _ in range(2):
-            await names_it(env)
-            await names_it(env)
+            await names_it(env, namespace)
+            await names_it(env, namespace)
             for _ in range(2):
-                await given(env).remove(Key("default", "management"))
+                await given(env).remove(Key(namespace, "management"))
                 assert await named_by_the_record(env) is None
                 assert (await env.client.list(FluxConfig.resource)).items == []
 
@@ -227,7 +234,7 @@ def test_a_bootstrap_loses_the_git_ops_it_was_given() -> None:
 def test_a_bootstrap_keeps_the_git_ops_of_others(owner: str) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         if owner != "cluster":
-            await flux(env)
+            await flux(env, manager=records.FIELD_MANAGER)
         if owner == "record":
             await of_the_management_cluster(env)
         await names_it(env)

@@ -27,6 +27,7 @@ from espalier.cli.management.components import components
 from espalier.gitops.layout import base_of, cluster_files
 from espalier.gitops.repository import Access, Author, Change, Repository
 from espalier.kube.client import Client, PatchType
+from espalier.moving.sides import Side
 from tests.support.environments import component_folders
 from tests.support.environments.bootstraps import until_gone, until_ready
 from tests.support.environments.environment import PROGRAM, CommandResult, LocalEnvironment
@@ -277,6 +278,14 @@ def test_a_configuration_that_is_not_given_is_refused(machine: Machine, server: 
     assert words in " ".join(refused.err.split()), refused.err
 
 
+OIDC = """---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: OIDCConfig
+metadata: {name: staff}
+spec: {clientId: kubernetes, issuerUrl: https://issuer.example.com}
+"""
+
+
 @pytest.mark.demand(L71="by an existing management cluster, with Flux's manifests from a file")
 def test_a_management_cluster_makes_one_that_git_owns(machine: Machine, server: GitServer, tmp_path: Path) -> None:
     """It has no GitOps itself, and none afterwards; the new one follows the repository."""
@@ -285,26 +294,32 @@ def test_a_management_cluster_makes_one_that_git_owns(machine: Machine, server: 
     folder = component_folders.written(tmp_path / "components")
     of_flux = tmp_path / "flux.yaml"
     of_flux.write_text(yaml.safe_dump_all(components.simulated_flux(component_folders.RELEASE, "flux-system")))
-    text = manifest(server).read_text().replace("name: management", "name: second")
+    text = manifest(server).read_text().replace("name: management", "name: second") + OIDC
+    text = text.replace("  gitOpsRef:", "  identityProviderRefs: [{kind: OIDCConfig, name: staff}]\n  gitOpsRef:")
     second = tmp_path / "second.yaml"
     second.write_text(text)
     by = ("--bootstrap-kubeconfig", str(first))
     words = ("create", "cluster", "-f", str(second), *by, "--components", str(folder))
     refused = machine.give(*words)
     assert "on your own infrastructure, Flux's manifests are needed" in " ".join(refused.err.split())
+    before = asyncio.run(content_of(first))
     assert server.git("branch", "--list") == ""
     made = machine.give(*words, "--flux-manifests", str(of_flux))
     assert made.code == 0, made.err
     assert server.git("ls-tree", "-r", "--name-only", "main").split()[-1].startswith("clusters/second/")
     kubeconfig = machine.home / "second" / "second-eks-a-cluster.kubeconfig"
     asyncio.run(until_followed(kubeconfig, server.head(), "second"))
-    asyncio.run(has_no_git_ops(first))
+    assert asyncio.run(content_of(first)) == before
     deleted = machine.give("delete", "cluster", "second", *by)
     assert deleted.code == 0, deleted.err
-    asyncio.run(has_no_git_ops(first))
+    assert asyncio.run(content_of(first)) == before
 
 
-async def has_no_git_ops(kubeconfig: Path) -> None:
+async def content_of(kubeconfig: Path) -> set[str]:
+    """The objects of a management cluster, whose record has no GitOps."""
     async with connection.connect(flags.Connection(kubeconfig)) as connected:
         (record,) = (await connected.client.list(Cluster.resource)).items
         assert "gitOpsRef" not in record.tree["spec"]
+        side = await Side.of(connected.client)
+        assert side is not None
+        return {item.name for item in (await side.read()).items}

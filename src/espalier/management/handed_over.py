@@ -7,6 +7,7 @@ cluster may name another than that of its management cluster.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -98,47 +99,55 @@ async def share_configuration(cluster: Client, bootstrap: Client, key: Key) -> N
     await let_name(bootstrap, reference, kind.resource, config.tree["spec"])
 
 
-async def let_name(bootstrap: Client, reference: Tree, resource: Resource, spec: Tree) -> None:
+async def let_name(
+    bootstrap: Client, reference: Tree, resource: Resource, spec: Tree, *, namespace: str | None = None
+) -> None:
     """Let clusters of a bootstrap name a GitOps configuration, as those of a management cluster that has it.
-    Idempotent. `reference` is as in `spec.gitOpsRef`; `spec` is that of the configuration.
+    Idempotent. `reference` is as in `spec.gitOpsRef`; `spec` is that of the configuration; `namespace` is that of a
+    manifest which has it, too.
 
     Raises `Refused`, before anything is written, if they can name another one only.
     """
     record = await records.managed(bootstrap)
     if record is None:
         return  # the cluster is refused there, with the reason
-    key = record[0]
+    key, name = record[0], reference["name"]
     present = (await bootstrap.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
     if present not in (None, reference):
         raise Refused(
             f"Cluster {key} of the bootstrap: spec.gitOpsRef: found {present['kind']} {present['name']}; clusters of "
-            f"this bootstrap can't have another one, as {reference['kind']} {reference['name']}: use another "
+            f"this bootstrap can't have another one, as {reference['kind']} {name}: use another "
             "bootstrap, or take the field out of that Cluster once no other cluster there has it"
         )
-    if differing := await _differing(bootstrap, Key(key.namespace, reference["name"]), resource, spec):
+    stored = await _stored(bootstrap, resource, Key(key.namespace, name))
+    if stored is not None and (differing := _differing(stored, resource, spec)):
         advice = "use another bootstrap" if present else "give the one of the manifest another name"
         raise Refused(
-            f"{resource.kind} {key.namespace}/{reference['name']} of the bootstrap has another "
-            f"{first(differing, 3)}: {advice}"
+            f"{resource.kind} {key.namespace}/{name} of the bootstrap has another {first(differing, 3)}: {advice}"
         )
-    metadata = {"name": reference["name"], "namespace": key.namespace}
-    await bootstrap.apply(resource, {"metadata": metadata, "spec": spec}, field_manager=FIELD_MANAGER)
+    for place in dict.fromkeys((key.namespace, namespace or key.namespace)):
+        # One that is there stays as it is: by who wrote it, `take_back_name` knows what to delete.
+        if await _stored(bootstrap, resource, Key(place, name)) is None:
+            metadata = {"name": name, "namespace": place}
+            await bootstrap.apply(resource, {"metadata": metadata, "spec": spec}, field_manager=FIELD_MANAGER)
     named = {"metadata": {"name": key.name, "namespace": key.namespace}, "spec": {"gitOpsRef": reference}}
     await bootstrap.apply(Cluster.resource, named, field_manager=FIELD_MANAGER)
 
 
-async def _differing(bootstrap: Client, config: Key, resource: Resource, spec: Tree) -> list[str]:
-    """The fields in which a configuration of a bootstrap differs from this spec; none without it."""
+async def _stored(bootstrap: Client, resource: Resource, config: Key) -> Object | None:
+    with suppress(NotFound):
+        return await bootstrap.get(resource, config.name, config.namespace)
+    return None
+
+
+def _differing(stored: Object, resource: Resource, spec: Tree) -> list[str]:
+    """The fields in which a configuration differs from this spec."""
     kind = next(kind for kind in KINDS if kind.resource == resource)
-    try:
-        stored = await bootstrap.get(resource, config.name, config.namespace)
-    except NotFound:
-        return []
     read = [msgspec.to_builtins(msgspec.convert({"spec": tree}, kind)) for tree in (stored.tree["spec"], spec)]
     return [paths.render(path) for path, _, _ in paths.differences(*read)]
 
 
-async def take_back_name(bootstrap: Client) -> None:
+async def take_back_name(bootstrap: Client, namespace: str | None = None) -> None:
     """Undo `let_name` in a bootstrap that stays, unless its record had the configuration before, or a cluster of it has
     it by now. Idempotent.
     """
@@ -148,20 +157,33 @@ async def take_back_name(bootstrap: Client) -> None:
     key = record[0]
     clusters = (await bootstrap.list(Cluster.resource)).items
     own = next((cluster for cluster in clusters if cluster.key == key), None)
-    reference = ((own.tree.get("spec") or {}).get("gitOpsRef") or {}) if own is not None else {}
-    kind = next((config_kind for config_kind in KINDS if config_kind.resource.kind == reference.get("kind")), None)
-    others = [(cluster.tree.get("spec") or {}).get("gitOpsRef") for cluster in clusters if cluster.key != key]
-    if own is None or kind is None or reference in others or not _is_owned(own):
-        return
-    await bootstrap.apply(
-        Cluster.resource, {"metadata": {"name": key.name, "namespace": key.namespace}}, field_manager=FIELD_MANAGER
-    )
-    with suppress(NotFound):
-        config = await bootstrap.get(kind.resource, reference["name"], key.namespace)
-        if _is_owned(config) and len(config.tree["metadata"]["managedFields"]) == 1:
-            await bootstrap.delete(kind.resource, config.name, config.namespace, uid=config.metadata.uid)
+    others = [_reference(cluster) for cluster in clusters if cluster.key != key]
+    if own is not None and _is_owned(own) and _reference(own) not in others:
+        own = await bootstrap.apply(
+            Cluster.resource, {"metadata": {"name": key.name, "namespace": key.namespace}}, field_manager=FIELD_MANAGER
+        )
+    named = [*others, *([_reference(own)] if own is not None else [])]
+    for kind in KINDS:
+        for place in dict.fromkeys((key.namespace, namespace or key.namespace)):
+            await _delete_unnamed(bootstrap, kind.resource, place, named)
+
+
+async def _delete_unnamed(bootstrap: Client, resource: Resource, namespace: str, named: Sequence[Tree]) -> None:
+    """Delete the configurations that `let_name` made and that no Cluster names."""
+    with suppress(NotFound):  # the kind is not served, or somebody else deletes it
+        for config in (await bootstrap.list(resource, namespace)).items:
+            is_made = _is_owned(config) and _managers(config) <= {FIELD_MANAGER, records.FIELD_MANAGER}
+            if is_made and {"kind": resource.kind, "name": config.name} not in named:
+                await bootstrap.delete(resource, config.name, config.namespace, uid=config.metadata.uid)
+
+
+def _reference(cluster: Object) -> Tree:
+    return (cluster.tree.get("spec") or {}).get("gitOpsRef") or {}
 
 
 def _is_owned(object_: Object) -> bool:
-    managers = [entry.get("manager") for entry in object_.tree["metadata"].get("managedFields") or []]
-    return FIELD_MANAGER in managers
+    return FIELD_MANAGER in _managers(object_)
+
+
+def _managers(object_: Object) -> set[str]:
+    return {str(entry.get("manager")) for entry in object_.tree["metadata"].get("managedFields") or []}

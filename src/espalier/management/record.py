@@ -52,7 +52,8 @@ class Record(msgspec.Struct, frozen=True):
     step: str = ""
     """The last step that is done; empty at first."""
     manifest: str = ""
-    """The manifest that the operation was begun with, as `manifest_of` writes it; empty for a deletion."""
+    """The manifest that the operation was begun with, as `manifest_of` writes it; of a deletion, the Cluster and what
+    it links, as they were."""
     components: str = ""
     """The digest of the components that it was begun with, if files had them."""
 
@@ -76,6 +77,14 @@ def manifest_of(trees: Iterable[Tree]) -> str:
     """The objects of a manifest as a record has them."""
     named = {f"{tree['kind']} {tree['metadata']['name']}": tree for tree in trees}
     return msgspec.json.encode(named, order="deterministic").decode()
+
+
+def objects_of(record: Record) -> list[Tree]:
+    """The objects of the manifest of a record; none if it has none that can be read."""
+    try:
+        return list(json_trees.decode(record.manifest, dict[str, Tree]).values())
+    except msgspec.MsgspecError:  # of an earlier build, or edited
+        return []
 
 
 def digest_of(trees: Iterable[Tree]) -> str:

@@ -18,12 +18,14 @@ from espalier.cli.clusters.manifests import credential_secrets
 from espalier.cli.clusters.manifests.preflight import bring_credentials
 from espalier.cli.kit.failures import Failure
 from espalier.cli.local.environment.management import install_definitions
+from espalier.cli.management.bootstraps import ExistingBootstrap
 from espalier.clusters.design.secrets.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.kube.transports.retry import Retry
 from espalier.kube.transports.wire import Request, Response, Transport
-from espalier.providers.kinds import EKSA_KINDS
+from espalier.management import record as records
+from espalier.providers.kinds import CATALOG, EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from tests.support.providers import snow
 from tests.support.providers.every_provider import KINDS, MIRROR, SAMPLES, apply
@@ -257,5 +259,83 @@ def test_incomplete_cluster_may_use_any_server(tmp_path: Path) -> None:
             await apply(client, [tree for tree in trees if number == 2 or tree["kind"] != VSPHERE])
         with pytest.raises(Failure, match=r"linked objects of cluster team-a/rot1 are missing.*delete that cluster"):
             await bring_credentials(PROVIDERS, client, trees, variables(VSPHERE, tmp_path, "new"))
+
+    story(VSPHERE, act)
+
+
+async def withdraw(client: Client, trees: list[Tree], cluster: Key) -> list[str]:
+    """The cluster of a manifest leaves a management cluster by a move."""
+    moved = credential_secrets.granted_by(PROVIDERS, cluster, trees)
+    return await credential_secrets.withdraw(PROVIDERS, client, moved)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_credentials_for_a_moved_cluster_alone_go(kind: str, tmp_path: Path) -> None:
+    """The manifest that a bootstrap kept tells which: as it was given, or as the Cluster and what it links were."""
+
+    async def act(client: Client) -> None:
+        given = variables(kind, tmp_path, "old")
+        trees, cluster = manifest(kind, "second", 1), Key("team-a", "second")
+        await bring_credentials(PROVIDERS, client, trees, given)
+        await apply(client, trees)
+        stored = await credential_secrets.users(PROVIDERS, client, cluster)
+        before = await permitted(client)
+        assert await withdraw(client, trees, cluster) == []
+        assert await permitted(client) == before
+        for tree in trees:
+            resource = CATALOG.resource_of(tree["apiVersion"], tree["kind"])
+            await client.delete(resource, tree["metadata"]["name"], "team-a")
+        assert len(await withdraw(client, stored, cluster)) == len(before)
+        assert await permitted(client) == {}
+        assert await withdraw(client, stored, cluster) == []
+
+    story(kind, act)
+
+
+@pytest.mark.parametrize("others", ["another server", "another namespace", "kubectl", "an incomplete cluster"])
+def test_credentials_of_others_outlive_a_move(others: str, tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        trees, given = manifest(VSPHERE, "second", 1), variables(VSPHERE, tmp_path, "old")
+        await bring_credentials(PROVIDERS, client, trees, given)
+        if others == "another server":
+            await bring_credentials(PROVIDERS, client, manifest(VSPHERE, "other", 2), given)
+        if others == "another namespace":
+            await bring_credentials(PROVIDERS, client, manifest(VSPHERE, "other", 1, "team-b"), given)
+        if others == "an incomplete cluster":
+            await apply(client, [item for item in manifest(VSPHERE, "other", 2) if item["kind"] != VSPHERE])
+        for name in await permitted(client) if others == "kubectl" else ():
+            body = {"metadata": {"name": name, "namespace": "eksa-system", "labels": {"team": "a"}}}
+            await client.apply(SECRET, body, field_manager="kubectl")
+        before = await permitted(client)
+        assert await withdraw(client, trees, Key("team-a", "second")) == []
+        assert await permitted(client) == before
+
+    story(VSPHERE, act)
+
+
+@pytest.mark.parametrize("operation", [records.CREATE, records.DELETE])
+def test_a_bootstrap_forgets_credentials_with_record(operation: str, tmp_path: Path) -> None:
+    """As the bootstrap of a management cluster, after its creation and after its deletion."""
+
+    async def act(client: Client) -> None:
+        key, trees = Key("team-a", "second"), manifest(VSPHERE, "second", 1)
+        await bring_credentials(PROVIDERS, client, trees, variables(VSPHERE, tmp_path, "old"))
+        record = records.Record(operation, *key, "v0.26.0", manifest=records.manifest_of(trees))
+        await records.write(client, record)
+
+        async def connect() -> Client:
+            return client
+
+        async def close() -> None: ...
+
+        client.close = close  # type: ignore[method-assign]  # the story asks it further
+
+        bootstrap = ExistingBootstrap.__new__(ExistingBootstrap)
+        bootstrap.connect = connect  # type: ignore[method-assign]
+        done = await bootstrap.remove(key)
+        assert "Secret eksa-system/vsphere-credentials is deleted: no cluster uses it" in done
+        assert (await client.list(SECRET, "eksa-system")).items == []
+        assert await records.read(client, key) is None
+        assert await bootstrap.remove(key) == []
 
     story(VSPHERE, act)

@@ -216,12 +216,15 @@ async def test_kubeconfig_goes_before_the_bootstrap(tmp_path: Path, monkeypatch:
     async def content(*_arguments: object) -> bytes:
         return made.to_bytes()
 
+    async def checked(*_arguments: object) -> tuple[bytes, str]:
+        return made.to_bytes(), ""
+
     async def begun(*_arguments: object) -> records.Record:
         return records.Record("delete", *key, "v0.26.0")
 
     async def done(*_arguments: object) -> None: ...
 
-    monkeypatch.setattr(deleting, "_checked", content)
+    monkeypatch.setattr(deleting, "_checked", checked)
     monkeypatch.setattr(deleting, "_begun", begun)
     monkeypatch.setattr(deleting, "run", done)
     monkeypatch.setattr(records, "read_kubeconfig", content)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from espalier.api.resource import Key
 from espalier.cli.clusters import lifecycle
+from espalier.cli.clusters.manifests import credential_secrets
 from espalier.cli.kit import shown_commands
 from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.connecting.announcing import Announcing
@@ -26,6 +27,7 @@ from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.transports.threaded import ThreadedTransport
 from espalier.management import handed_over
 from espalier.management import record as records
+from espalier.providers.registry import PROVIDERS
 
 _PAUSE = 0.1
 _PATIENCE = 90.0
@@ -69,11 +71,14 @@ class Bootstrap(Protocol):
     async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
         """Have a management cluster that it created act on its machines, too; idempotent."""
 
-    async def remove(self, key: Key) -> None:
-        """Remove it once a cluster manages itself, but not the machines; idempotent."""
+    async def remove(self, key: Key) -> list[str]:
+        """Remove it once a cluster manages itself, but not the machines; idempotent. Returns what people should know of
+        what was done."""
+        ...
 
-    async def delete(self, key: Key) -> None:
-        """Remove it with everything that belongs to a cluster, once that is gone; idempotent."""
+    async def delete(self, key: Key) -> list[str]:
+        """Remove it with everything that belongs to a cluster, once that is gone; idempotent. Returns the same."""
+        ...
 
     def left(self) -> list[str]:
         """The folders and processes that stay on this machine after `remove`."""
@@ -167,19 +172,21 @@ class LocalBootstrap:
         if self.has_real_nodes:
             await _give_kubeconfig(self.home, key, kubeconfig)
 
-    async def remove(self, key: Key) -> None:
+    async def remove(self, key: Key) -> list[str]:
         """Stop its API server and manager, and delete their data."""
         with self.home.explained():
             self.home.want_bootstrap(wanted=False)
         await self.resume()
         await self._until(self.home.management if self.has_real_nodes else self.home.database, exists=False)
+        return []
 
-    async def delete(self, key: Key) -> None:
+    async def delete(self, key: Key) -> list[str]:
         """Stop the process, and delete the folder."""
         if self.home.root.exists():
             await self._espalier("down", "--delete-data")
             with self.home.explained():
                 shutil.rmtree(self.home.root)
+        return []
 
     def left(self) -> list[str]:
         """The folder, and the process that simulates the machines, or manages real nodes."""
@@ -251,14 +258,20 @@ class ExistingBootstrap:
         """A client of its API server. Raises `Unreachable`."""
         return client_of(self._access)
 
-    async def remove(self, key: Key) -> None:
-        """Delete the record of the operation, and take the GitOps configuration back; the rest was there before."""
+    async def remove(self, key: Key) -> list[str]:
+        """Delete the record of the operation, what it made for GitOps, and credentials for this cluster alone; the rest
+        was there before, or moved."""
         client = await self.connect()
         try:
-            await handed_over.take_back_name(client)
+            await handed_over.take_back_name(client, key.namespace)
+            record = await records.read(client, key)
+            manifest = records.objects_of(record) if record is not None else []
+            moved = credential_secrets.granted_by(PROVIDERS, key, manifest)
+            done = await credential_secrets.withdraw(PROVIDERS, client, moved)
             await records.forget(client, key)
         finally:
             await client.close()
+        return done
 
 
 class GivenBootstrap(ExistingBootstrap):
@@ -293,12 +306,12 @@ class GivenBootstrap(ExistingBootstrap):
         if self.has_real_nodes:
             await _give_kubeconfig(self._home, key, kubeconfig)
 
-    async def delete(self, key: Key) -> None:
+    async def delete(self, key: Key) -> list[str]:
         """Remove it, and let the environment forget the cluster."""
         self._home.kubeconfig_of_manager(*key).unlink(missing_ok=True)
         if self._home.managers.exists() and not list(self._home.managers.glob("*.kubeconfig")):
             shutil.rmtree(self._home.managers, ignore_errors=True)
-        await self.remove(key)
+        return await self.remove(key)
 
     def left(self) -> list[str]:
         """The environment with its machines."""

@@ -138,8 +138,10 @@ async def create(
                 finally:
                     await client.close()
                 progress.wait("remove the bootstrap")
-                await bootstrap.remove(asked.key)
+                done = await bootstrap.remove(asked.key)
                 progress.say("remove the bootstrap", aside=elapsed())
+                for text in done:
+                    progress.say(text)
         except Refused as refused:
             raise Failure("\n".join(refused.problems)) from None
         except TimeoutError:
@@ -379,7 +381,7 @@ class _Made:
         await client.apply(NAMESPACE, {"metadata": {"name": asked.key.namespace}})
         await preflight.install_releases(client, asked.cluster["spec"]["eksaVersion"])
         if asked.git_ops is not None:
-            await asked.git_ops.prepare(client)
+            await asked.git_ops.prepare(client, asked.key.namespace)
         is_new = await _is_missing(client, asked.key)
         if is_new:
             await preflight.judge(self.providers, client, asked.documents)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release, lifecycle
+from espalier.cli.clusters.manifests import credential_secrets
 from espalier.cli.clusters.moves.move_judge import ClusterJudge
 from espalier.cli.clusters.reports import waiting
 from espalier.cli.kit import flags
@@ -65,7 +66,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                     return
                 if bootstrap.flag:  # it runs
                     await _check_is_free(bootstrap, key)
-                content = await _checked(bootstrap, key, flag)
+                content, manifest = await _checked(bootstrap, key, flag)
                 if dry_run:
                     _print_steps(bootstrap, key, progress)
                     return
@@ -74,7 +75,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                 client = await bootstrap.connect()
                 try:
                     progress.say("start the bootstrap", aside=elapsed())
-                    record = await _begun(client, key, content, bootstrap.flag)
+                    record = await _begun(client, key, content, manifest, bootstrap.flag)
                     key = record.key
                     work = Removal(
                         record.key,
@@ -90,8 +91,10 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                     await client.close()
                 _remove_kubeconfig(key, content, progress)  # while the bootstrap still tells whose it is
                 progress.wait("remove the bootstrap")
-                await bootstrap.delete(key)
+                done = await bootstrap.delete(key)
                 progress.say("remove the bootstrap", aside=elapsed())
+                for text in done:
+                    progress.say(text)
         except Refused as refused:
             raise Failure("\n".join(refused.problems)) from None
         except TimeoutError:
@@ -116,10 +119,11 @@ async def _check_is_free(bootstrap: Bootstrap, key: Key) -> None:
         await client.close()
 
 
-async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> bytes | None:
-    """The kubeconfig of a created cluster that manages nobody; None for one of which the bootstrap knows more."""
+async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> tuple[bytes | None, str]:
+    """The kubeconfig of a created cluster that manages nobody, and its manifest; None for one of which the bootstrap
+    knows more."""
     if await bootstrap.is_in_use(key):
-        return None
+        return None, ""
     given = await access.of_management_cluster(key, flag)
     if given is None:
         raise access.unreached(key)
@@ -127,6 +131,7 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> by
     try:
         content = kubeconfig.alone().to_bytes()
         await check_manages_nobody(client, key)
+        manifest = records.manifest_of(await credential_secrets.users(PROVIDERS, client, key))
     except KubeconfigError as error:
         raise Failure(
             f"cluster {key} can't be deleted with this kubeconfig, of which the bootstrap needs a copy: {error}; give "
@@ -134,13 +139,13 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> by
         ) from None
     finally:
         await client.close()
-    return content
+    return content, manifest
 
 
-async def _begun(client: Client, key: Key, content: bytes | None, bootstrap_flag: str) -> records.Record:
+async def _begun(client: Client, key: Key, content: bytes | None, manifest: str, bootstrap_flag: str) -> records.Record:
     """The record of the deletion, written first; a creation that did not end is ended by it."""
     begun = await records.of_bootstrap(client, key)
-    record = record_of(begun, key, chosen_release.own_version(), bootstrap_flag)
+    record = record_of(begun, key, chosen_release.own_version(), bootstrap_flag, manifest)
     if record != begun:
         if content is not None and await records.read_kubeconfig(client, record.key) is None:
             await records.keep_kubeconfig(client, record.key, content)
@@ -148,20 +153,25 @@ async def _begun(client: Client, key: Key, content: bytes | None, bootstrap_flag
     return record
 
 
-def record_of(record: records.Record | None, key: Key, own: str, bootstrap_flag: str = "") -> records.Record:
+def record_of(
+    record: records.Record | None, key: Key, own: str, bootstrap_flag: str = "", manifest: str = ""
+) -> records.Record:
     """The record of a deletion that begins or goes on. In the cluster's own bootstrap, the record knows the namespace.
+    `manifest` is that of a cluster which was created; of one that was not, the record has it.
 
     Raises `Refused` for a bootstrap whose record is of another cluster.
     """
     if record is None:
-        return records.Record(records.DELETE, key.namespace, key.name, own)
+        return records.Record(records.DELETE, key.namespace, key.name, own, manifest=manifest)
     if record.key != key and (bootstrap_flag or record.name != key.name):
         namespace = "" if record.namespace == _DEFAULT else f" -n {record.namespace}"
         raise Refused(
             f"the bootstrap is in use, it {record.text}, and not {key}: delete that one first, with "
             f"`espalier delete cluster {record.name}{namespace}{bootstrap_flag}`"
         )
-    return record if record.operation == records.DELETE else records.Record(records.DELETE, *record.key, own)
+    if record.operation == records.DELETE:
+        return record
+    return records.Record(records.DELETE, *record.key, own, manifest=record.manifest)
 
 
 def _print_steps(bootstrap: Bootstrap, key: Key, progress: Progress) -> None:

@@ -93,9 +93,9 @@ class ManagementCluster(ExistingBootstrap):
     async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
         """Nothing: the infrastructure is reached from everywhere."""
 
-    async def delete(self, key: Key) -> None:
+    async def delete(self, key: Key) -> list[str]:
         """Remove it: no more belongs to a cluster."""
-        await self.remove(key)
+        return await self.remove(key)
 
     def left(self) -> list[str]:
         """Nothing."""

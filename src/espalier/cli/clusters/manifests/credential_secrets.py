@@ -6,7 +6,8 @@ a Secret is widened by a new cluster, and narrowed by new credentials and by the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from espalier.api.core import SECRET
@@ -22,7 +23,7 @@ from espalier.clusters.observe.uses import credential_uses
 from espalier.clusters.observe.uses.credential_uses import Use, Uses
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 
 _ATTEMPTS = 20
 """Each attempt that fails is one in which another command has succeeded."""
@@ -149,6 +150,50 @@ async def release(providers: Providers, client: Client, deleted: Granted) -> lis
             except (Forbidden, NotFound):
                 pass
             break
+    return done
+
+
+def granted_by(providers: Providers, cluster: Key, manifest: Iterable[Tree]) -> Granted:
+    """The uses by the Cluster of a manifest, which need not exist."""
+    return Granted(cluster, credential_uses.of(providers, [Object(encode_json(tree)) for tree in manifest]).known)
+
+
+async def users(providers: Providers, client: Client, cluster: Key) -> list[Tree]:
+    """A Cluster and what it links, as in a manifest; none if it does not exist."""
+    try:
+        stored = await client.get(Cluster.resource, cluster.name, cluster.namespace)
+    except NotFound:
+        return []
+    objects = [*await _linked(providers, client, [stored], cluster.namespace), stored]
+    return [
+        {"apiVersion": tree["apiVersion"], "kind": tree["kind"], "metadata": item.key._asdict(), "spec": tree["spec"]}
+        for item in objects
+        if "spec" in (tree := item.tree)
+    ]
+
+
+async def withdraw(providers: Providers, client: Client, moved: Granted) -> list[str]:
+    """Delete the Secrets that commands wrote for a cluster which another management cluster has now, and that permit
+    nothing else. Returns what was done. Without the right, nothing is.
+    """
+    done = []
+    servers, namespaces = {use.server for use in moved.uses}, {use.cluster.namespace for use in moved.uses}
+    for name in dict.fromkeys(use.secret for use in moved.uses):
+        with suppress(Conflict, Forbidden, NotFound):  # by a change, somebody else needs it
+            stored = await client.get(SECRET, name, SYSTEM_NAMESPACE)
+            permitted = credentials.listed(_annotations(stored))
+            is_for_it = {server.lower() for server in permitted[0]} <= servers and permitted[1] <= namespaces
+            writers = {entry.get("manager") for entry in stored.tree["metadata"].get("managedFields") or ()}
+            if not is_for_it or writers != {client.field_manager}:
+                continue
+            uses = await _uses(providers, client, stored.key)
+            if uses.known or uses.unknown:
+                continue
+            metadata = stored.metadata
+            await client.delete(
+                SECRET, name, SYSTEM_NAMESPACE, uid=metadata.uid, resource_version=stored.resource_version
+            )
+            done.append(f"Secret {stored.key} is deleted: no cluster uses it")
     return done
 
 

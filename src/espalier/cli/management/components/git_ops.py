@@ -50,15 +50,16 @@ class GitOps:
         is_new = " (a private repository, which is created)" if self.new is not None else ""
         return f"{target.url}{is_new}, branch {target.branch}: {target.base}/{self.installation.management}"
 
-    async def prepare(self, bootstrap: Client) -> None:
+    async def prepare(self, bootstrap: Client, namespace: str) -> None:
         """Let clusters of a bootstrap name the configuration, as those of a management cluster that has it. Idempotent.
+        `namespace` is that of the manifest.
 
         The cluster is made with it: nobody acts on a change of the record that it becomes by the move.
 
         Raises `Refused`.
         """
         spec = msgspec.to_builtins(self.config)["spec"]
-        await handed_over.let_name(bootstrap, self.reference, self.config.resource, spec)
+        await handed_over.let_name(bootstrap, self.reference, self.config.resource, spec, namespace=namespace)
 
     async def set_up(self, cluster: Client, progress: Progress) -> None:
         """Hand it over. Can be repeated. Raises `Refused`."""
