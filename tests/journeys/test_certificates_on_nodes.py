@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from espalier.api.capi.kubeadm import KubeadmConfig
-from espalier.api.core import CONFIG_MAP, NODE
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NODE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.vocabulary.upgrade_keys import NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
@@ -22,6 +22,7 @@ from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.printing.progress import Progress
 from espalier.clusterapi.names import CERTIFICATES_EXPIRY
 from espalier.clusters.report.certificates import expiries
+from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.kube.objects import Object
 from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
@@ -176,6 +177,23 @@ def test_deleted_renewals_leave_nodes_as_they_are() -> None:
         assert await configuration(env) == configured
         assert UNFINISHED not in (await machines(env, control_plane=True))[0].metadata.annotations
         await env.until_ready()
+
+    journey(story)
+
+
+def test_earlier_definitions_renew_nothing() -> None:
+    """A NodeUpgrade without the field would be an upgrade."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec"
+        patch: list[Tree] = [{"op": "remove", "path": f"{path}/properties/certificatesOnly"}]
+        patch += [{"op": "remove", "path": f"{path}/x-kubernetes-validations"}]
+        name = NodeUpgrade.resource.group_resource
+        await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=patch, type=PatchType.JSON)
+        with pytest.raises(Failure, match=r"nodeupgrades\S+ of the management cluster is of an earlier release"):
+            await renew(env)
+        assert await upgrades(env) == []
+        assert upgraders.ran == []
 
     journey(story)
 

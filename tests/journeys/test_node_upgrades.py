@@ -17,7 +17,7 @@ from espalier.api.eksa.vocabulary.upgrade_keys import IGNORED_CHECKS, KUBEADM_PA
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.kube.client import PatchType
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.objects import Object
 from espalier.kube.transports.wire import Request, Response, Transport
@@ -381,6 +381,57 @@ def test_upgrade_with_later_fields_is_left_untouched(kind: type[KubeObject]) -> 
         assert await leftovers(env) == []
         assert [item.name for item in (await env.client.list(NodeUpgrade.resource)).items] in ([], ["later"])
         await env.client.delete(kind.resource, "later", SYSTEM_NAMESPACE)
+        await until(cache, key, lambda stored: stored is None)
+
+    journey(story)
+
+
+@pytest.mark.parametrize("kind", [NodeUpgrade, MachineDeploymentUpgrade])
+def test_upgrade_of_earlier_definitions_is_untouched(kind: type[KubeObject]) -> None:
+    """The API server has definitions of an earlier release: what these left out may ask for less than an upgrade."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        name, path = kind.resource.group_resource, "/spec/versions/0/schema/openAPIV3Schema/properties/spec"
+        definition = await env.client.get(CUSTOM_RESOURCE_DEFINITION, NodeUpgrade.resource.group_resource)
+        before = definition.tree["spec"]["versions"]
+        patch: list[Tree] = [{"op": "remove", "path": f"{path}/properties/certificatesOnly"}]
+        patch += [{"op": "remove", "path": f"{path}/x-kubernetes-validations"}]
+        await env.client.patch(CUSTOM_RESOURCE_DEFINITION, definition.name, patch=patch, type=PatchType.JSON)
+        worker = (await machines(env, control_plane=False))[0]
+        spec: Tree = {"kubernetesVersion": NEW}
+        if kind is NodeUpgrade:
+            spec |= {"machine": {"name": worker.name}, "nodeType": "Worker", "certificatesOnly": True}
+        else:
+            spec |= {"machineDeployment": {"name": "garden-md-0"}, "machineSpecData": "e30="}
+            spec |= {"machinesRequireUpgrade": [{"name": worker.name}]}
+        body = {"metadata": {"name": "earlier", "namespace": SYSTEM_NAMESPACE}, "spec": spec}
+        others = Client(env.client.transport, field_validation="Ignore")
+        created = await others.create(kind.resource, body)
+        assert "certificatesOnly" not in created.tree["spec"]
+        cache = env.manager.caches.of(kind.resource, SYSTEM_NAMESPACE)
+        key = Key(SYSTEM_NAMESPACE, "earlier")
+        await until(cache, key, lambda stored: stored is not None and bool(stored.tree.get("status")))
+        await asyncio.sleep(60)
+        stored = cache.get(key)
+        assert stored is not None
+        conditions = {condition["type"]: condition for condition in stored.tree["status"]["conditions"]}
+        assert conditions["Ready"]["reason"] == "DefinitionOutdated", name
+        assert "nodeupgrades.anywhere.eks.amazonaws.com lacks spec.certificatesOnly" in conditions["Ready"]["message"]
+        assert conditions["Progressing"]["status"] == "False"
+        assert stored.metadata.finalizers == []
+        assert upgraders.ran == []
+        assert await leftovers(env) == []
+        restored = {"spec": {"versions": before}}
+        await env.client.patch(CUSTOM_RESOURCE_DEFINITION, definition.name, patch=restored, type=PatchType.MERGE)
+        await until(
+            cache,
+            key,
+            lambda stored: (
+                stored is not None
+                and stored.tree["status"]["conditions"][0]["reason"] not in ("DefinitionOutdated", "")
+            ),
+        )
+        await env.client.delete(kind.resource, "earlier", SYSTEM_NAMESPACE)
         await until(cache, key, lambda stored: stored is None)
 
     journey(story)

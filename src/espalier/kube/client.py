@@ -212,12 +212,16 @@ class Client:
         patch: Body | Sequence[Mapping[str, Any]],
         type: PatchType,
         subresource: str | None = None,
+        field_validation: FieldValidation | None = None,
         dry_run: bool = False,
     ) -> Object:
-        """Change a part of an object. A `metadata.resourceVersion` or `uid` in the patch is a precondition."""
+        """Change a part of an object. A `metadata.resourceVersion` or `uid` in the patch is a precondition.
+        `field_validation` takes the place of the client's.
+        """
         path = _path(resource, namespace, name, subresource)
         raw = patch.raw if isinstance(patch, Object) else patch if isinstance(patch, bytes) else encode_json(patch)
-        return await self._write("PATCH", path, raw, {"content-type": type.value}, dry_run=dry_run)
+        query = {"fieldValidation": field_validation} if field_validation else {}
+        return await self._write("PATCH", path, raw, {"content-type": type.value}, query, dry_run=dry_run)
 
     async def apply(
         self,

@@ -148,6 +148,17 @@ class NotFound(ApiError):
         return details is None or not details.name
 
 
+def of_unknown_fields(error: ApiError) -> bool:
+    """True if a write was refused for fields that the server does not know, as by a definition of an earlier release.
+
+    To a patch, it answers 422 with the whole object in the message, which may be cut before the reason.
+    """
+    details = error.status.details
+    if isinstance(error, Invalid) and details is not None:
+        return any(cause.field == "patch" for cause in details.causes)
+    return isinstance(error, BadRequest) and "strict decoding error: unknown field" in error.status.message
+
+
 def of_the_future(error: ApiError) -> bool:
     """True if a server has not reached a resource version: it may have been restored from a backup."""
     return error.has_cause("ResourceVersionTooLarge") or ("Too large resource version" in error.status.message)

@@ -13,6 +13,7 @@ from espalier.api.core import (
     CLUSTER_ROLE_BINDING,
     CONFIG_MAP,
     CORE_EVENT,
+    CUSTOM_RESOURCE_DEFINITION,
     NAMESPACE,
     NODE,
     POD,
@@ -27,6 +28,7 @@ from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.upgrades import names
+from espalier.upgrades.observed import definitions
 from espalier.upgrades.observed.cluster_view import OWNER_KINDS, machine_kinds, template_kinds
 from espalier.upgrades.observed.observe import OWN
 
@@ -38,7 +40,10 @@ def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:
         Right((ExtensionConfig.resource,), (*FOLLOW, "patch"), names=(RUNTIME_EXTENSION,)),
     )
     return Rights(
-        cluster_scoped=extension if front_end is FrontEnd.HOOKS else (),
+        cluster_scoped=(
+            Right((CUSTOM_RESOURCE_DEFINITION,), FOLLOW, names=definitions.NAMES),
+            *(extension if front_end is FrontEnd.HOOKS else ()),
+        ),
         system=(
             *(Right((resource,), (*FOLLOW, "create", "patch", "delete")) for resource in OWN),
             *(Right((resource,), ("patch",), "status") for resource in OWN),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Literal, Protocol, TypeVar
@@ -118,6 +118,8 @@ def reconciler_of(tools: UpgradeTools, kind: Kind[P]) -> Reconciler[P]:
     """The reconciler of a kind of upgrades."""
 
     async def check_fields(ctx: P) -> Outcome:
+        if lacking := tools.observer.definitions.lacking():
+            return _of_outdated(lacking)
         return _of_unknown_fields(kind.resource, ctx.object)
 
     life = (check_fields, *kind.life)
@@ -139,6 +141,17 @@ def reconciler_of(tools: UpgradeTools, kind: Kind[P]) -> Reconciler[P]:
         finalizers=(kind.finalizer,),
     )
     return Reconciler(upgrades, tools.writer, tools.recorder)
+
+
+def _of_outdated(lacking: Mapping[str, Sequence[str]]) -> Outcome:
+    """Nothing is touched while definitions lack fields: an upgrade may have lost what it asks for, or would."""
+    texts = [f"{name} lacks {first(fields, 3)}" for name, fields in lacking.items()]
+    return Wait(
+        Reason.DEFINITION_OUTDATED,
+        f"CustomResourceDefinition {'; '.join(texts)}, as in an earlier release: install the definitions of this one "
+        "with `espalier upgrade management-components`, or as the manager was installed; then delete upgrades that "
+        "were made meanwhile and lack a field, and make them anew",
+    )
 
 
 def _of_unknown_fields(resource: Resource, object_: Object) -> Outcome:

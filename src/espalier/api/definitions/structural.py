@@ -1,5 +1,6 @@
 """Structural schemas (the OpenAPI v3 subset that CRDs carry) out of typed structs."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -37,6 +38,30 @@ def object_schema(cls: type[KubeObject]) -> Schema:
         metadata["properties"] = {"name": {"type": "string", "description": "Name of the object."}}
     properties = {**schema["properties"], "metadata": metadata}
     return {**schema, "properties": properties}
+
+
+def lacking_fields(cls: type[KubeObject], definition: dict[str, Any]) -> list[str]:
+    """The fields of the spec of a kind that a CustomResourceDefinition lacks in this version, as one of an earlier
+    release: its API server stores and answers none of them."""
+    version = cls.declaration.resource.version
+    schemas = [item.get("schema") or {} for item in definition["spec"]["versions"] if item["name"] == version]
+    present = {} if not schemas else schemas[0].get("openAPIV3Schema") or {}
+    spec = object_schema(cls)["properties"]["spec"]
+    return list(_lacking(spec, (present.get("properties") or {}).get("spec") or {}, "spec"))
+
+
+def _lacking(known: Schema, present: Schema, path: str) -> Iterator[str]:
+    if present.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    for key, suffix in (("items", "[]"), ("additionalProperties", ".*")):
+        if isinstance(inner := known.get(key), dict):
+            yield from _lacking(inner, present.get(key) or {}, f"{path}{suffix}")
+    properties = present.get("properties") or {}
+    for name, inner in known.get("properties", {}).items():
+        if name not in properties:
+            yield f"{path}.{name}"
+        else:
+            yield from _lacking(inner, properties[name], f"{path}.{name}")
 
 
 def metadata_schema() -> Schema:

@@ -23,8 +23,8 @@ import msgspec
 
 from espalier.api.meta import Observed, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
-from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from espalier.kube.client import Client, FieldValidation, PatchType
+from espalier.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound, of_unknown_fields
 from espalier.kube.merge_patch import difference
 from espalier.kube.objects import Body, Object
 from espalier.runtime.caches.cache import Cache
@@ -150,10 +150,20 @@ class Writer:
         present = current.decode(_WithStatus).status or {} if before is None else msgspec.to_builtins(before)
         if present == wanted:  # the usual case
             return current
-        if resource in self._own_writes:
-            self._own_writes[resource].reports(current.key, wanted)
         patch = difference({"status": present}, {"status": wanted}, exact=True)
-        return await self._patch(resource, current, patch, precondition, "status")
+
+        async def write(field_validation: FieldValidation | None = None) -> Object:
+            if resource in self._own_writes:
+                self._own_writes[resource].reports(current.key, wanted)
+            return await self._patch(resource, current, patch, precondition, "status", field_validation)
+
+        try:
+            return await write()
+        except (BadRequest, Invalid) as refusal:
+            if not of_unknown_fields(refusal):
+                raise
+        # A definition of an earlier release: what it knows is said. The server warns of the rest, which is logged.
+        return await write("Warn")
 
     async def add_finalizer(self, resource: Resource, current: Object, finalizer: str) -> Object:
         """Add a finalizer."""
@@ -236,6 +246,7 @@ class Writer:
         patch: Tree,
         precondition: Precondition,
         subresource: str | None = None,
+        field_validation: FieldValidation | None = None,
     ) -> Object:
         if not patch:
             return current
@@ -250,6 +261,7 @@ class Writer:
                 patch={**patch, "metadata": {**patch.get("metadata", {}), **expected}},
                 type=PatchType.MERGE,
                 subresource=subresource,
+                field_validation=field_validation,
             )
         except BaseException as error:
             if resource in self._own_writes:

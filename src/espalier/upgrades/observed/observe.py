@@ -21,6 +21,7 @@ from espalier.runtime.controllers.predicates import Predicate, any_change
 from espalier.upgrades import names
 from espalier.upgrades.observed.cluster_tracker import ClusterTracker
 from espalier.upgrades.observed.cluster_view import BY_CONTROLLER, OWNER_KINDS, ClusterView
+from espalier.upgrades.observed.definitions import Definitions
 
 BY_CLUSTER = "upgrades/cluster"
 
@@ -41,6 +42,7 @@ class UpgradeObserver:
             for resource in OWNER_KINDS
         }
         self._clusters = caches.of(eksa.Cluster.resource)
+        self.definitions = Definitions(caches)
         self.images = caches.of(CONFIG_MAP, names.IMAGES_KEY.namespace, fields=f"metadata.name={names.IMAGES}")
         for cache in (*self.own.values(), *self.owners.values()):
             cache.subscribe(self._changed)
@@ -124,6 +126,8 @@ class UpgradeObserver:
 
         self.following.subscribe(changed)
         controller.watch(cache, predicate=predicate)
+        if resource in self.own:
+            self.definitions.watched_by(controller, cache)
         controller.watch(self._clusters, lambda cluster: self._upgrades_of(cache, cluster), predicate=_pause_changed)
 
     def _upgrades_of(self, cache: Cache, cluster: Object) -> list[Key]:

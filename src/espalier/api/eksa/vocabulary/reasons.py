@@ -518,6 +518,13 @@ class Reason(reference.Reason):
     FIELDS_UNKNOWN = _person(
         "FieldsUnknown", "the spec has fields of a later release; run the manager of that release", GROUP, NODE
     )
+    DEFINITION_OUTDATED = _person(
+        "DefinitionOutdated",
+        "a CustomResourceDefinition of an earlier release lacks a field, without which an upgrade may ask for less; "
+        "install the definitions of the manager's release",
+        GROUP,
+        NODE,
+    )
     UPGRADE_DELETING = _time(
         "UpgradeDeleting", "the finished in-place upgrade is being deleted", LOG, unlimited=_LOGGED
     )

@@ -28,7 +28,7 @@ from espalier.cli.kit.printing.tables import Selection, watch_objects
 from espalier.clusterapi import contract, names
 from espalier.clusters.report.certificates import expiries
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import BadRequest, NotFound, of_unknown_fields
 from espalier.kube.objects import Object
 
 REPORTED_WITHIN = 60.0
@@ -97,7 +97,7 @@ async def _requested(client: Client, machine: Object) -> str:
         present = await client.get(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
     except NotFound as error:
         if not error.is_of_kind:
-            return (await client.create(NodeUpgrade.resource, _upgrade(machine, name))).metadata.uid
+            return await _created(client, machine, name)
         raise
     typed = present.decode(NodeUpgrade)
     is_ours = typed.spec.certificates_only and typed.spec.machine.uid == machine.metadata.uid
@@ -113,7 +113,22 @@ async def _requested(client: Client, machine: Object) -> str:
         async for state in states:
             if state is None:
                 break  # its controller has removed the finalizer
-    return (await client.create(NodeUpgrade.resource, _upgrade(machine, name))).metadata.uid
+    return await _created(client, machine, name)
+
+
+async def _created(client: Client, machine: Object, name: str) -> str:
+    """The uid of a new NodeUpgrade. Raises `Failure` where a definition of an earlier release would make it an
+    upgrade."""
+    try:
+        return (await client.create(NodeUpgrade.resource, _upgrade(machine, name))).metadata.uid
+    except BadRequest as refusal:
+        if not of_unknown_fields(refusal):
+            raise
+    raise Failure(
+        f"CustomResourceDefinition {NodeUpgrade.resource.group_resource} of the management cluster is of an earlier "
+        "release, which can't renew certificates on nodes: install the definitions of this one with `espalier upgrade "
+        "management-components`, or as the manager was installed"
+    )
 
 
 def _upgrade(machine: Object, name: str) -> Tree:
