@@ -46,6 +46,13 @@ async def test_json_patches_apply_wholly_or_not_at_all(client: Client, widgets: 
     assert (await client.get(WIDGET, "a", widgets)).resource_version == patched.resource_version
 
 
+async def test_merge_patch_drops_null_fields_within_lists(client: Client, widgets: str) -> None:
+    await client.create(WIDGET, widget(widgets, "a", {"free": {"l": [1]}}))
+    patch = {"spec": {"free": {"l": [{"a": None, "b": {"c": None}}, None]}}}
+    patched = await client.patch(WIDGET, "a", widgets, patch=patch, type=PatchType.MERGE)
+    assert patched.tree["spec"]["free"] == {"l": [{"b": {}}, None]}
+
+
 async def test_strategic_patches_merge_lists_by_their_keys(client: Client, namespace: str) -> None:
     created = await client.create(DEPLOYMENT, deployment(namespace))
     assert (created.tree["spec"]["replicas"], created.metadata.generation) == (1, 1)

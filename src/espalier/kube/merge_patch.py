@@ -21,14 +21,16 @@ def difference(current: Tree, wanted: Tree, *, exact: bool = False) -> Tree:
         elif value is None:
             if present is not None:
                 patch[name] = None
-        elif present != value or name not in current:
-            patch[name] = _without_removals(value)
+        elif present != (added := _without_removals(value)) or name not in current:
+            patch[name] = added
     if exact:
         patch.update({name: None for name in current if name not in wanted})
     return patch
 
 
 def _without_removals(value: Any) -> Any:
+    if isinstance(value, list):  # of its items' fields, kube-apiserver drops those that are null
+        return [_without_removals(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {name: _without_removals(inner) for name, inner in value.items() if inner is not None}

@@ -31,6 +31,8 @@ META = builtin.node(builtin.OBJECT_META)
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ({"a": [1]}, {"a": [{"b": None, "c": {"d": None}}, None]}, {"a": [{"c": {}}, None]}),
+        ({}, {"a": [[{"b": None}]]}, {"a": [[{}]]}),
     ],
 )
 def test_merge_patch(target: Any, patch: Any, result: Any) -> None:

@@ -48,3 +48,10 @@ def test_difference_touches_nothing_that_was_not_named(current: dict[str, Any], 
 def test_none_removes_field_and_only_one_that_is_there() -> None:
     assert difference({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"c": None}}) == {"a": None, "b": {"c": None}}
     assert difference({}, {"a": None}) == {}
+
+
+def test_null_fields_within_lists_are_no_difference() -> None:
+    wanted = {"a": [{"b": None, "c": [{"d": None}]}, None]}
+    patch = difference({}, wanted)
+    assert patch == {"a": [{"c": [{}]}, None]}
+    assert difference(patch, wanted) == {}

@@ -17,7 +17,12 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """The target with a JSON merge patch applied. Neither is changed."""
+    """The target with a JSON merge patch applied. Neither is changed.
+
+    As in kube-apiserver, null leaves a field out of objects in lists, too. RFC 7386 keeps it there.
+    """
+    if isinstance(patch, list):
+        return [merge(None, item) for item in patch]
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
