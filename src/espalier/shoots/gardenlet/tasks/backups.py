@@ -45,8 +45,8 @@ COPY_POLL = 0.2
 ASKED_AFTER = 10.0
 """Seconds after which the agent of an Etcd is asked what it waits for: most are ready by then."""
 LARGEST_ANSWER = 64 * 1024
-_MISSING_SECRET = Wait(TaskReason.PLAN_OUTDATED, "the Secret of etcd's members was written and is not seen yet", SOON)
 """The largest answer of an agent that is read, in bytes."""
+_MISSING_SECRET = Wait(TaskReason.PLAN_OUTDATED, "the Secret of etcd's members was written and is not seen yet", SOON)
 
 OWNER_LABEL: Annotated[str, Label("BackupEntry", Writer.GARDENLET, "Name of its Shoot.")] = (
     metadata_keys.DOMAIN + "shoot"
