@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +12,11 @@ from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.api.gardener.vocabulary.metadata_keys import TIMESTAMP
 from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
-from espalier.shoots.extension.controller import _is_reported
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.controllers.outcome import Fault, Outcome, Wait
+from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension
+from espalier.shoots.extension.controller import _is_reported, _report
+from espalier.shoots.extension.steps import LEASE
 from tests.support.gardens.gardenlet_scopes import TECHNICAL_ID, an_object
 
 REPORTED, LATER = "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"
@@ -63,3 +67,36 @@ def test_an_error_is_written_once_for_each_request(present: dict[str, Any], expe
 @pytest.mark.parametrize("present", [None, "out of quota", []])
 def test_an_error_that_was_edited_away_is_written(present: Any) -> None:
     assert not is_reported(stored=present)
+
+
+TOO_MANY = Fault("TooManyWrites", "it is written too often")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "last", "is_reported"),
+    [
+        (Wait("ShootFailed", "the Shoot has failed"), "Processing", False),
+        (Wait("Superseded", "it must be migrated"), "Processing", False),
+        (Wait("PlanOutdated", "it has changed"), "Processing", False),
+        (Wait("PondFills", "the pond fills"), "Processing", True),
+        (Wait(min(LEASE), "it is left alone"), "Processing", True),
+        (TOO_MANY, "Error", False),
+        (TOO_MANY, "Processing", True),
+    ],
+    ids=str,
+)
+def test_status_has_what_concerns_its_operation(outcome: Outcome, last: str, is_reported: bool) -> None:
+    """All else would cover up the error, or the progress, that is there."""
+    error = {"description": "the spade broke", "lastUpdateTime": "2026-01-01T00:00:00Z"}
+    operation = {"type": "Reconcile", "state": last, "progress": 1, "description": "the spade broke"}
+    live = an_object(
+        Infrastructure.resource,
+        "apple",
+        TECHNICAL_ID,
+        spec={"type": "garden"},
+        status={"lastOperation": operation, "lastError": error},
+    )
+    extension: Extension[Any] = Extension(Infrastructure.resource, "garden", cast(Any, None))
+    unused: Any = None
+    attempt = Attempt(AttemptTools(extension, unused, unused, unused, SystemClock(), 60), live)
+    assert (_report(attempt, outcome) is not None) is is_reported
