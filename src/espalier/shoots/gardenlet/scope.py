@@ -23,7 +23,7 @@ from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
 from espalier.shoots.secrets import peers
-from espalier.shoots.secrets.persisted import Data
+from espalier.shoots.secrets.persisted import Data, decoded
 
 _MARKED = 3
 """The objects of a seed that are annotated with their epoch, besides extension resources."""
@@ -132,10 +132,11 @@ class Scope:
 
     @cached_property
     def persisted_secrets(self) -> dict[str, Data]:
-        """The secrets in the ShootState."""
+        """The secrets in the ShootState. One that can't be decoded counts as missing."""
         persisted = self.persisted
         entries = persisted.gardenlet.secrets if persisted is not None else []
-        return {entry.name: {key: b64decode(value) for key, value in entry.data.items()} for entry in entries}
+        values = {entry.name: decoded(entry.data) for entry in entries}
+        return {name: data for name, data in values.items() if data is not None}
 
     @cached_property
     def secrets_in_seed(self) -> dict[str, Data]:

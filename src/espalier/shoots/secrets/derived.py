@@ -14,7 +14,7 @@ from datetime import datetime
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
-from espalier.shoots.secrets.persisted import Data, authority_of, pair_data
+from espalier.shoots.secrets.persisted import Data, InvalidSecret, authority_of, pair_data
 from espalier.shoots.secrets.validity import DAYS, is_fresh
 
 
@@ -72,8 +72,8 @@ def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: da
     known = {name: present[name] for name in OWN if name not in due_authorities}
     secrets = {**persisted, **known}
     authorities = {
-        name: authority_of(secrets[name]).certificate
-        for name in {certificate.ca for certificate in CERTIFICATES.values()}
+        name: _authority(secrets, name).certificate
+        for name in sorted({certificate.ca for certificate in CERTIFICATES.values()})
         if name not in due_authorities
     }
     return tuple(due_authorities) + tuple(
@@ -103,12 +103,22 @@ def derive(
     for name in due:
         if name in CERTIFICATES:
             certificate = CERTIFICATES[name]
-            ca = authority_of(authorities[certificate.ca], rng)
+            ca = _authority(authorities, certificate.ca, rng)
             pair = certificate.issue(ca, namespace, now)
             derived[name] = pair_data(name, pair, ca.certificate)
             if certificate.kubeconfig:
                 derived[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
     return derived
+
+
+def _authority(secrets: Mapping[str, Data], name: str, rng: random.Random | None = None) -> Authority:
+    """Raises `InvalidSecret`, with the name."""
+    try:
+        return authority_of(secrets[name], rng)
+    except KeyError:
+        raise InvalidSecret(f"{name} is missing") from None
+    except InvalidSecret as error:
+        raise InvalidSecret(f"{name}: {error}") from None
 
 
 def _kubeconfig(namespace: str, name: str, ca: Authority, pair: KeyPair) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeAlias
@@ -27,7 +27,7 @@ SERVER_DAYS = 3650
 
 
 class InvalidSecret(ValueError):
-    """A persisted secret is invalid; the message names it."""
+    """A persisted secret is invalid."""
 
 
 def generate(
@@ -48,6 +48,14 @@ def generate(
         if name not in present:
             generated[name] = _GENERATORS[name](_Inputs({**present, **generated}, namespace, extra_names, now, rng))
     return {name: generated[name] for name in names.PERSISTED if name in generated}
+
+
+def decoded(data: Mapping[str, str]) -> Data | None:
+    """The values of a persisted secret; None if one is not base64, as somebody may write it past admission."""
+    try:
+        return {key: b64decode(value, validate=True) for key, value in data.items()}
+    except ValueError:
+        return None
 
 
 def authority_of(data: Data, rng: random.Random | None = None) -> Authority:

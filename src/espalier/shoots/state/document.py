@@ -16,6 +16,7 @@ from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import ABSENT
 from espalier.api.trees import json_trees
 from espalier.kube.objects import Object, encode_json
+from espalier.shoots.secrets.persisted import decoded
 from espalier.shoots.state import digests
 from espalier.shoots.state.resource_states import StateKey
 
@@ -64,12 +65,14 @@ class Document:
             raise UnreadableShootState(f"the ShootState can't be read: {error}") from None
 
     def add_secrets(self, secrets: Iterable[PersistedSecret]) -> None:
-        """Add these secrets; existing ones are kept."""
-        new = {secret.name: secret for secret in secrets if secret.name not in self.secrets}
+        """Add these secrets; existing ones are kept, unless they can't be decoded."""
+        kept = {name for name, secret in self.secrets.items() if decoded(secret.data) is not None}
+        new = {secret.name: secret for secret in secrets if secret.name not in kept}
         if not new:
             return
         self.secrets |= new
-        self._raw_secrets += [Raw(encode_json(secret)) for secret in new.values()]
+        others = [raw for raw in self._raw_secrets if _secret(bytes(raw)).name not in new]
+        self._raw_secrets = [*others, *(Raw(encode_json(secret)) for secret in new.values())]
         self._gardenlet["secrets"] = Raw(encode_json(self._raw_secrets))
         self._parts["gardenlet"] = Raw(encode_json(self._gardenlet))
 

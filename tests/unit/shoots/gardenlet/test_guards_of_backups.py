@@ -1,10 +1,10 @@
-"""Refusals and waits of the tasks for backups and for the states of extension resources, one by one."""
+"""Refusals and waits of the tasks for backups, one by one."""
 
 from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,6 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from espalier.api.definitions.crd import crd_of
 from espalier.api.gardener import names
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.api.gardener.garden.backups import BackupBucket, BackupBucketSpec, BackupEntry, BucketProvider
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import Ownership
@@ -26,11 +25,7 @@ from espalier.runtime.controllers.sources import Expiry
 from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT
-from espalier.shoots.gardenlet.scope import ExtensionResource
-from espalier.shoots.gardenlet.tasks import backups, extensions
-from espalier.shoots.state import digests
-from espalier.shoots.state.limits import LARGEST_STATE
-from espalier.shoots.state.stored import StoredState
+from espalier.shoots.gardenlet.tasks import backups
 from tests.support.gardens.gardenlet_scopes import STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
 from tests.support.servers.embedded_server import client_of, new_server
 
@@ -161,52 +156,6 @@ async def test_each_epoch_has_its_own_time_to_hand_over() -> None:
     asking = verdict(later)
     assert isinstance(asking, Action)
     assert asking.what == "have the agent hand etcd over"
-
-
-def restoring(order: str, given: bytes = b"", **status: Any) -> Object:
-    marks = {metadata_keys.OPERATION: order}
-    if given:
-        marks[metadata_keys.GIVEN_STATE] = digests.of_value(given)
-    metadata = {"annotations": marks, "resourceVersion": "7"}
-    return an_object(
-        Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
-    )
-
-
-def deployed(live: Object, **tools: Any) -> Any:
-    resource = ExtensionResource(Infrastructure, live)
-    ctx = context(scope(BACK, extensions=(resource,)), OperationType.RESTORE, **tools)
-    ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: b"2"))
-    return extensions.deploy(Infrastructure)(ctx)
-
-
-@pytest.mark.parametrize(("order", "version"), [("restore", "7"), ("wait-for-state", None)])
-async def test_corrected_state_replaces_no_newer_one(order: str, version: str | None) -> None:
-    """An extension that restores may save a state at any time; one that waits has none."""
-    preconditions: list[Tree] = []
-
-    async def patch(*_: object, patch: Tree, **__: object) -> Object:
-        preconditions.append(patch["metadata"])
-        return live
-
-    async def merge(*_: object) -> None: ...
-
-    error = {"lastOperation": {"type": "Restore", "state": "Error"}, "state": 1}
-    live = restoring(order, b"1", **error)
-    verdict = deployed(live, seed=SimpleNamespace(client=SimpleNamespace(patch=patch), merge=merge))
-    assert isinstance(verdict, Action)
-    await verdict.run()
-    [precondition] = preconditions
-    assert precondition["uid"] == live.metadata.uid
-    assert precondition.get("resourceVersion") == version
-
-
-def test_an_unreadable_newer_state_is_not_replaced() -> None:
-    """Its extension has saved it since: it may be all that is known of what was made."""
-    large = restoring("restore", lastOperation={"type": "Restore", "state": "Error"}, state="x" * (LARGEST_STATE + 1))
-    verdict = deployed(large)
-    assert isinstance(verdict, Action)
-    assert verdict.what == "apply Infrastructure apple, to restore"
 
 
 def test_an_etcd_that_is_being_deleted_serves_nobody() -> None:

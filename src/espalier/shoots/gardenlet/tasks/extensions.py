@@ -72,14 +72,11 @@ def _drop_states(ctx: ShootContext) -> Verdict:
     """The ShootState has no states of resources that the shoot no longer needs. Only here they are dropped: a resource
     that is merely gone is restored with its state."""
     wanted = {(rendered.kind.__name__, rendered.name) for rendered in ctx.rendered}
-    present = {(extension.object.kind, extension.object.name) for extension in ctx.scope.extensions}
     persisted = ctx.scope.persisted
     stale = {
         (extension.kind, extension.name)
         for extension in (persisted.extensions if persisted is not None else ())
-        if extension.kind in RENDERED_KINDS
-        and extension.name
-        and (extension.kind, extension.name) not in wanted | present
+        if extension.kind in RENDERED_KINDS and extension.name and (extension.kind, extension.name) not in wanted
     }
     if not stale:
         return Done()

@@ -29,7 +29,7 @@ _PEERS = (AGENT_SERVICE, *(f"{MAIN}-{member}.{MAIN}-peer" for member in range(ME
 def generate(ctx: ShootContext) -> Verdict:
     """The ShootState has all persisted secrets. A shoot that was moved never gets new ones (G6, G30)."""
     missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
-    if not missing and ctx.scope.state is not None:
+    if not missing:
         return Done()
     if ctx.operation is OperationType.RESTORE:
         what = f"has no {', '.join(missing)}" if ctx.scope.state is not None else "does not exist"
@@ -90,8 +90,11 @@ def _derive(ctx: ShootContext) -> Verdict:
     present = scope.secrets_in_seed
     try:
         due = derived.outdated(scope.persisted_secrets, present, scope.now)
-    except (persisted.InvalidSecret, KeyError) as error:
-        return Failure(f"the persisted secrets in the ShootState are invalid: {error}")
+    except persisted.InvalidSecret as error:
+        return Failure(
+            f"ShootState {ctx.live.shoot.key}: the persisted secrets are invalid: {error}; restore it from a backup of "
+            "the garden"
+        )
     if not due:
         return Done()
 
