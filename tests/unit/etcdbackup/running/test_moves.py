@@ -10,6 +10,7 @@ import asyncio
 import random
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from espalier.apiserver.storage.etcd_store import EtcdStore
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
+from espalier.etcdbackup.running import agent as running_agent
 from espalier.etcdbackup.running.parts import Origin
 from espalier.etcdbackup.snapshots.names import Kind, parse_key
 from espalier.etcdbackup.snapshots.reading import read_inventory
@@ -505,6 +507,74 @@ def test_data_behind_their_backups_are_replaced() -> None:
         await moves.until(lambda: not run.ready)
         await moves.until(lambda: run.ready)
         assert await revision(source) > BUMP
+
+    moving(story)
+
+
+def test_etcd_that_exited_serves_nobody_until_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may start from other data. The store is read meanwhile, so clients would be let in again."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(30)
+        guard, run, may_start, opened = source.guard, source.run, asyncio.Event(), list[float]()
+        assert run is not None
+        open_, start = guard.open, guard.start
+
+        async def noted_open(until: float) -> None:
+            opened.append(until)
+            await open_(until)
+
+        async def late_start() -> None:
+            await may_start.wait()
+            await start()
+
+        monkeypatch.setattr(guard, "open", noted_open)
+        monkeypatch.setattr(guard, "start", late_start)
+        guard.kill_etcd()
+        await moves.until(lambda: not run.ready)
+        opened.clear()
+        await asyncio.sleep(20)
+        assert opened == []
+        may_start.set()
+        await moves.until(lambda: run.ready)
+        assert opened
+
+    moving(story)
+
+
+def test_final_snapshot_waits_for_one_that_is_being_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored after the final one would be of an epoch that has ended."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(30)
+        run, order, take = source.run, list[str](), running_agent.take_full
+        assert run is not None
+        backups = run.backups.run
+
+        async def slow_backups() -> None:
+            try:
+                await backups()
+            finally:  # what is under way ends late
+                for _ in range(5):
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.sleep(1)
+                order.append("backups")
+
+        async def noted(*arguments: Any, **options: Any) -> Any:
+            order.append("final" if options.get("is_final") else "full")
+            return await take(*arguments, **options)
+
+        monkeypatch.setattr(run.backups, "run", slow_backups)
+        assert run._backup_task is not None
+        before = run._backup_task
+        before.cancel()
+        await moves.until(lambda: run._backup_task is not before)
+        await asyncio.sleep(30)
+        monkeypatch.setattr(running_agent, "take_full", noted)
+        await moves.initiated(source)
+        assert order == ["backups", "final"]
 
     moving(story)
 
