@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -143,6 +143,30 @@ def test_push_commits_what_a_command_changes(machine: Machine, server: GitServer
     assert upgraded.code == 0, upgraded.err
     assert server.git("rev-list", "--count", f"{head}..main") == "3"
     asyncio.run(until_followed(kubeconfig, server.head()))
+    removed(machine, server, given, kubeconfig)
+
+
+def removed(machine: Machine, server: GitServer, given: Sequence[str], kubeconfig: Path) -> None:
+    """A cluster that Flux applies is deleted by a commit as well; refused pushes delete nothing."""
+    head, (_, garden, *connection_) = server.head(), given
+    refused = machine.give("delete", "cluster", *given)
+    assert (refused.code, "Give --push to have it committed" in " ".join(refused.err.split())) == (1, True), refused.err
+    tried = machine.give("delete", "cluster", *given, "--push", "--dry-run=server")
+    assert (tried.code, f"{BASE}/garden/eksa-system/eksa-cluster.yaml: removed" in tried.err) == (0, True), tried.err
+    hook = server.folder / "hooks" / "update"
+    server.hook("update", "exit 1")
+    refused = machine.give("delete", "cluster", "garden", *connection_, "--push")
+    assert (refused.code, "what protects the branch" in " ".join(refused.err.split())) == (1, True), refused.err
+    hook.unlink()
+    assert server.head() == head
+    asyncio.run(until_count(kubeconfig, GARDEN, 3))
+    deleted = machine.give("delete", "cluster", "-f", garden, *connection_, "--push")
+    assert deleted.code == 0, deleted.err
+    assert "cluster default/garden is gone" in deleted.err
+    assert server.git("rev-list", "--count", f"{head}..main") == "1"
+    assert "garden" not in server.git("ls-tree", "-r", "--name-only", "main")
+    again = machine.give("delete", "cluster", "garden", *connection_, "--push")
+    assert "cluster default/garden does not exist" in " ".join(again.err.split())
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from espalier.api import flux
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.api.text.violations import ManifestError
 from espalier.api.trees import yaml_text, yaml_trees
 from espalier.gitops.content import desired, secrets_in
@@ -110,6 +111,46 @@ def changed_file(path: str, trees: Sequence[Tree], existing: Mapping[str, bytes]
     after = [wanted.pop(_identity(tree), tree) for tree in before]
     after += wanted.values()
     return {} if after == before else {path: _text(*after)}
+
+
+def removed_files(folder: str, kustomization: Key, existing: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    """The files of a workload cluster that leave the repository, by which Flux deletes it: those in its folder, and
+    Flux's Kustomization of that. Nothing if they have left it before.
+
+    Raises `Unfit` for a repository that is laid out otherwise, and for a list of files that can't be read.
+    """
+    base, _, rest = folder.rpartition(f"/{kustomization.name}/")
+    of_flux = f"{base}/{kustomization.namespace}"
+    own, path = f"{of_flux}/{kustomization.name}.yaml", f"{of_flux}/{KUSTOMIZATION_FILE}"
+    gone: dict[str, bytes | None] = dict.fromkeys(sorted(file for file in existing if file.startswith(f"{folder}/")))
+    if not base or rest != "eksa-system" or (gone and not _is_kustomization(own, existing.get(own), kustomization)):
+        raise Unfit(
+            f"{folder}: found no {own or 'file'} with Flux's Kustomization {kustomization} of this folder: the "
+            "repository is laid out otherwise; remove the cluster's files there by hand"
+        )
+    if own in existing:
+        gone[own] = None
+    return gone | _unlisted(path, existing.get(path), f"{kustomization.name}.yaml")
+
+
+def _is_kustomization(path: str, content: bytes | None, key: Key) -> bool:
+    """True if a file has this Kustomization of Flux alone. Raises `Unfit` if it can't be read."""
+    trees = objects(path, content) if content is not None else []
+    return [(tree.get("kind"), tree.get("metadata", {}).get("name")) for tree in trees] == [
+        (flux.KUSTOMIZATION.kind, key.name)
+    ]
+
+
+def _unlisted(path: str, content: bytes | None, name: str) -> Files:
+    """A kustomization.yaml without a file; what else somebody wrote into it stays, comments too if there are any."""
+    trees = objects(path, content) if content is not None else []
+    entries = trees[0].get("resources") if trees else None
+    if content is None or not isinstance(entries, list) or not {name, f"./{name}"} & {str(each) for each in entries}:
+        return {}
+    wanted = [*({**trees[0], "resources": [each for each in entries if each not in (name, f"./{name}")]},), *trees[1:]]
+    lines = [line for line in content.splitlines(keepends=True) if line.split() not in ([b"-", name.encode()],)]
+    shorter = b"".join(lines)
+    return {path: shorter if objects(path, shorter) == wanted else _text(*wanted)}
 
 
 def objects(path: str, content: bytes) -> list[Tree]:

@@ -409,7 +409,12 @@ def _committed(
     commit: Any = Commit()
     parent: Any = repo[head] if head is not None else None
     commit.parents = [head] if head is not None else []
-    commit.tree = _tree(repo, parent.tree if parent is not None else None, changed)
+    tree = _tree(repo, parent.tree if parent is not None else None, changed)
+    if tree is None:  # the last files are gone, and the branch stays
+        nothing = Tree()
+        repo.object_store.add_object(nothing)
+        tree = bytes(nothing.id)
+    commit.tree = tree
     commit.author = commit.committer = f"{author.name} <{author.email}>".encode()
     commit.author_time = commit.commit_time = author.time
     commit.author_timezone = commit.commit_timezone = 0

@@ -235,3 +235,90 @@ def test_a_listing_of_others_keeps_their_entries(server: GitServer, monkeypatch:
     assert f'{listing}: object: resources[1]: nothing -> "garden.yaml"' in look(made).lines()
     push(made)
     assert yaml.safe_load(server.text(listing))["resources"] == ["gotk-sync.yaml", "garden.yaml"]
+
+
+OWN, LISTING = "clusters/laptop/flux-system/garden.yaml", "clusters/laptop/flux-system/kustomization.yaml"
+OF_FLUX = "kind: Kustomization\nmetadata: {name: garden, namespace: flux-system}\n"
+
+
+def fill(server: GitServer) -> str:
+    """A cluster in the repository, with what others have there."""
+    server.commit(LISTING, "# ours\nresources:\n- gotk-sync.yaml\n- garden.yaml\n- shed.yaml # theirs\n")
+    server.commit(f"{FOLDER}/kustomization.yaml", "resources: [eksa-cluster.yaml]\n")
+    server.commit("clusters/laptop/garden/notes.md", "theirs")
+    server.commit(OWN, OF_FLUX)
+    return server.commit(FILE, text(cluster()))
+
+
+def removal(server: GitServer, folder: str = FOLDER) -> git_pushes.Commit:
+    repository = GitRepositorySpec(url=server.url, interval="1m", ref=GitReference(branch="main"))
+    owner = Owner(Key("flux-system", "garden"), False, folder, "the repository", FLUX, repository)
+    return git_pushes.of_removal(owner, "Delete cluster garden")
+
+
+def files(server: GitServer) -> list[str]:
+    return server.git("ls-tree", "-r", "--name-only", "main").split()
+
+
+def test_a_removed_cluster_leaves_others_files(server: GitServer) -> None:
+    head = fill(server)
+    looked = look(removal(server))
+    assert looked.lines() == [
+        f"{FILE}: removed",
+        f"{FOLDER}/kustomization.yaml: removed",
+        f"{OWN}: removed",
+        f'{LISTING}: object: resources[1]: "garden.yaml" -> "shed.yaml"',
+        f'{LISTING}: object: resources[2]: "shed.yaml" -> nothing',
+    ]
+    push(removal(server), looked)
+    assert files(server) == [LISTING, "clusters/laptop/garden/notes.md"]
+    assert server.text(LISTING) == "# ours\nresources:\n- gotk-sync.yaml\n- shed.yaml # theirs"
+    assert server.git("rev-parse", "main^") == head
+    assert "has it already: nothing is pushed" in push(removal(server)), "the same command goes on"
+
+
+@pytest.mark.parametrize("listing", ["resources: [./garden.yaml, shed.yaml]\n", "resources: [shed.yaml]\n", None])
+def test_a_listing_of_any_form_loses_a_cluster(server: GitServer, listing: str | None) -> None:
+    server.commit(OWN, OF_FLUX)
+    server.commit(FILE, text(cluster()))
+    if listing is not None:
+        server.commit(LISTING, listing)
+    push(removal(server))
+    assert files(server) == ([LISTING] if listing is not None else [])
+    assert listing is None or yaml.safe_load(server.text(LISTING)) == {"resources": ["shed.yaml"]}
+
+
+@pytest.mark.parametrize(
+    ("folder", "own"),
+    [(FOLDER, None), (FOLDER, OF_FLUX.replace("garden", "shed")), (FOLDER, OF_FLUX * 2), ("fleet", OF_FLUX)],
+    ids=["absent", "other", "several", "folder"],
+)
+def test_a_repository_of_another_layout_is_left(server: GitServer, folder: str, own: str | None) -> None:
+    """Somebody laid it out by hand: other clusters may be in the same file."""
+    server.commit(f"{folder}/eksa-cluster.yaml", text(cluster()))
+    head = server.commit(
+        "readme.md" if own is None else OWN, (own or "x").replace(OF_FLUX * 2, f"{OF_FLUX}---\n{OF_FLUX}")
+    )
+    with pytest.raises(Failure, match="the repository is laid out otherwise; remove the cluster's files there by hand"):
+        look(removal(server, folder))
+    assert server.head() == head
+
+
+@pytest.mark.parametrize("path", [FILE, f"{FOLDER}/new.yaml", LISTING])
+def test_a_removal_that_lost_a_race_is_said(server: GitServer, path: str) -> None:
+    """Also for a file that nobody has looked at."""
+    fill(server)
+    made = removal(server)
+    looked = look(made)
+    theirs = server.commit(path, "resources: [garden.yaml]\n")
+    with pytest.raises(Failure, match=f"somebody else changed {path} meanwhile; nothing is pushed"):
+        push(made, looked)
+    assert server.head() == theirs
+
+
+def test_a_refused_removal_is_said(server: GitServer) -> None:
+    head = fill(server)
+    server.hook("update", "exit 1")
+    with pytest.raises(Failure, match=f"refused {ATTEMPTS} pushes: .*what protects the branch"):
+        push(removal(server))
+    assert server.head() == head

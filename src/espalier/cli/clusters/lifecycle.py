@@ -41,8 +41,11 @@ async def delete_cluster(
     all_kinds: bool,
     wait: bool,
     dry_run: str,
+    by_git: bool = False,
 ) -> None:
-    """Delete a cluster of a management cluster, or the cluster of a manifest with what it links."""
+    """Delete a cluster of a management cluster, or the cluster of a manifest with what it links; `by_git`, by a commit
+    that removes its files.
+    """
     async with connection.connect(connect) as connected:
         with Progress() as progress:
             if manifest is None:
@@ -56,11 +59,21 @@ async def delete_cluster(
                 targets = [_target(resource, tree) for resource, tree in prepared]
                 further = await _further_targets(connected.client, others, connected.namespace, all_kinds=all_kinds)
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
-            await _check_deletable(connected.client, cluster, dry_run=dry_run == "server")
+            await _check_deletable(connected.client, cluster, dry_run=by_git or dry_run == "server")
+            commit = await _removal(connected.client, cluster) if by_git else None
             from espalier.cli.clusters.manifests import credential_secrets  # noqa: PLC0415  with all providers, as below
             from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
             deleted = await credential_secrets.granted(PROVIDERS, connected.client, cluster)
+            if commit is not None:
+                if not await _removed_by_git(
+                    commit, connected.client, cluster, progress, timeout, wait=wait, dry_run=dry_run
+                ):
+                    return
+                for done in await credential_secrets.release(PROVIDERS, connected.client, deleted):
+                    progress.say(done)
+                progress.say(f"cluster {cluster} is gone")
+                return
             missing = 0
             for resource, key in reversed(targets):
                 try:
@@ -84,6 +97,48 @@ async def delete_cluster(
                 progress.say(f"cluster {cluster} is gone")
             else:
                 progress.say(f"cluster {cluster} is being deleted")
+
+
+async def _removal(client: Client, key: Key) -> git_pushes.Commit:
+    """The commit by which a cluster is deleted. Raises `Failure` if it can't be made."""
+    from espalier.cli.clusters.git import git_pushes  # noqa: PLC0415  with what an extra installs
+
+    try:
+        stored = await client.get(Cluster.resource, key.name, key.namespace)
+    except NotFound as error:
+        if error.is_of_kind:
+            raise
+        raise Failure(f"cluster {key} does not exist; `espalier get clusters -A` lists those that do") from None
+    return git_pushes.of_removal(await from_git.check_followed(client, stored), f"Delete cluster {key.name}")
+
+
+async def _removed_by_git(
+    commit: git_pushes.Commit,
+    client: Client,
+    key: Key,
+    progress: Progress,
+    timeout: float,
+    *,
+    wait: bool,
+    dry_run: str,
+) -> bool:
+    """Commit the removal of a cluster's files, once its API server would delete it, and wait until Flux has deleted it.
+    False if that is not waited for.
+    """
+    await client.delete(Cluster.resource, key.name, key.namespace, dry_run=True)
+    looked = await commit.look()
+    for line in looked.lines():
+        progress.say(line, sign="-")
+    if dry_run == "server":
+        progress.say(f"cluster {key}: this would be committed, by which Flux deletes it (server dry run)")
+        return False
+    pushed = await commit.push(looked, progress)
+    if not wait:
+        progress.say(f"cluster {key}: Flux deletes it once it has fetched the commit")
+        return False
+    await commit.until_applied(client, pushed, progress, timeout=timeout)
+    await waiting.until_gone(client, key, timeout=timeout, progress=progress)
+    return True
 
 
 def _target(resource: Resource, tree: Tree) -> tuple[Resource, Key]:
@@ -214,12 +269,7 @@ async def _commit(client: Client, existing: Object | None, key: Key, trees: Sequ
 
     if existing is None:
         return await git_pushes.of_creation(client, key, trees)
-    owner = await from_git.check_push(client, existing)
-    if owner.is_suspended:
-        raise Failure(
-            f"--push: cluster {key} comes from Git, but Kustomization {owner.kustomization} is suspended, so nobody "
-            "would apply the commit: set its spec.suspend: false, or omit the flag"
-        )
+    owner = await from_git.check_followed(client, existing)
     return git_pushes.of_change(owner, trees, f"Change cluster {key.name}")
 
 

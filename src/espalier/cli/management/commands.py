@@ -402,6 +402,7 @@ async def upgrade_components(
 @wait_
 @dry_run_
 @bootstrap_kubeconfig_
+@push_
 async def delete_cluster(
     name: str | None,
     *,
@@ -412,6 +413,7 @@ async def delete_cluster(
     wait: bool,
     dry_run: str,
     bootstrap_kubeconfig: Path | None,
+    push: bool,
 ) -> None:
     """Delete a cluster and everything that was made for it; with -f also the objects of the manifest that it links.
 
@@ -421,9 +423,12 @@ async def delete_cluster(
     Other objects of the manifest stay, unless --all-kinds is given. Namespaces and CustomResourceDefinitions always
     stay, because others may have objects in them.
 
+    A cluster that comes from Git is deleted with --push: its files leave the repository, and Flux deletes it.
+
     \b
-    Example:
+    Examples:
       espalier delete cluster -f examples/docker.yaml
+      espalier delete cluster garden --push
     """
     if (name is None) == (not filename):
         raise Usage("name either one cluster or a manifest: `espalier delete cluster NAME`, or `-f FILE`")
@@ -431,6 +436,7 @@ async def delete_cluster(
         raise Usage("--all-kinds deletes objects of a manifest: give -f FILE")
     if all_kinds and not wait and dry_run == "none":
         raise Usage("--all-kinds deletes other objects once the cluster, which may need them, is gone: omit --no-wait")
+    _check_push(push, "", all_kinds=all_kinds)
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename) if name is None else None
     if manifest is None or self_managed.is_self_managed(manifest):
@@ -440,6 +446,13 @@ async def delete_cluster(
         target = await deleting.meant(called, connect, bootstrap_kubeconfig)
         if target is not None:
             self_managed.check_flags(wait=wait, output_format="", all_kinds=all_kinds)
+            if push:
+                raise Usage(
+                    "--push: a management cluster is deleted with Flux: omit the flag, and remove its files from the "
+                    "repository afterwards"
+                )
             await deleting.delete(*target, connect, timeout=seconds, dry_run=dry_run == "server")
             return
-    await lifecycle.delete_cluster(name, manifest, connect, seconds, all_kinds=all_kinds, wait=wait, dry_run=dry_run)
+    await lifecycle.delete_cluster(
+        name, manifest, connect, seconds, all_kinds=all_kinds, wait=wait, dry_run=dry_run, by_git=push
+    )

@@ -49,6 +49,7 @@ async def check_deletion(client: Client, cluster: Object) -> None:
         cluster,
         "would create it again, with new machines",
         f"remove {{folder}} and the Kustomization there, and take it out of kustomization.yaml; or {_SUSPEND}",
+        _PUSH,
     )
 
 
@@ -83,6 +84,17 @@ async def check_push(client: Client, cluster: Object) -> Owner:
         raise Failure(
             f"--push: cluster {cluster.key} is applied by Kustomization {owner.kustomization}, whose repository can't "
             f"be read ({owner.where}): change {owner.file} there"
+        )
+    return owner
+
+
+async def check_followed(client: Client, cluster: Object) -> Owner:
+    """The same for a workload cluster, on whose commits somebody must act."""
+    owner = await check_push(client, cluster)
+    if owner.is_suspended:
+        raise Failure(
+            f"--push: cluster {cluster.key} comes from Git, but Kustomization {owner.kustomization} is suspended, so "
+            "nobody would apply the commit: set its spec.suspend: false, or omit the flag"
         )
     return owner
 

@@ -17,7 +17,15 @@ from espalier.cli.clusters.git.from_git import Owner
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.printing.progress import Progress
 from espalier.gitops.installation import NotFollowed, until_applied
-from espalier.gitops.layout import KUSTOMIZATION_FILE, Unfit, changed_file, cluster_files, objects, other_content
+from espalier.gitops.layout import (
+    KUSTOMIZATION_FILE,
+    Unfit,
+    changed_file,
+    cluster_files,
+    objects,
+    other_content,
+    removed_files,
+)
 from espalier.gitops.repository import GitError, Published, Repository
 from espalier.gitops.target import Credentials, NoRepository, Target, target_of
 from espalier.kube.client import Client
@@ -25,6 +33,8 @@ from espalier.kube.errors import NotFound
 from espalier.management import record as records
 
 Files = Mapping[str, bytes]
+Changes = Mapping[str, bytes | None]
+"""New contents; None for a file that is removed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class Commit:
     """The GitRepository that Flux fetches."""
     kustomizations: Sequence[Key]
     """Those that apply the change, in order."""
-    change: Callable[[Files], Files]
+    change: Callable[[Files], Changes]
     """From the files of the branch to those that change; raises `Unfit`."""
 
     async def look(self) -> Looked:
@@ -88,14 +98,15 @@ class Commit:
 
     def _publish(self, looked: Looked) -> Published:
 
-        def change(existing: Files) -> Files:
-            for path, before in looked.before.items():
-                if existing.get(path) != before:
+        def change(existing: Files) -> Changes:
+            changed = self._changed(existing)
+            for path in dict.fromkeys((*looked.before, *changed)):
+                if path not in looked.before or existing.get(path) != looked.before[path]:
                     raise Failure(
-                        f"{self._where}: somebody else changed {path} meanwhile; nothing is pushed: compare it with "
-                        "the manifest, and give the command again"
+                        f"{self._where}: somebody else changed {path} meanwhile; nothing is pushed: look at it, and "
+                        "give the command again"
                     )
-            return self._changed(existing)
+            return changed
 
         try:
             with self.credentials.access(self.target) as access:
@@ -103,7 +114,7 @@ class Commit:
         except GitError as error:
             raise Failure(str(error)) from None
 
-    def _changed(self, existing: Files) -> dict[str, bytes]:
+    def _changed(self, existing: Files) -> dict[str, bytes | None]:
 
         try:
             return {path: text for path, text in self.change(existing).items() if existing.get(path) != text}
@@ -115,7 +126,7 @@ class Commit:
 class Looked:
     """The files that change, and their content before; None for a new one."""
 
-    changed: Files
+    changed: Changes
     before: Mapping[str, bytes | None]
 
     def lines(self) -> list[str]:
@@ -123,8 +134,8 @@ class Looked:
         lines = []
         for path, after in self.changed.items():
             before = self.before[path]
-            if before is None:
-                lines.append(f"{path}: new")
+            if before is None or after is None:
+                lines.append(f"{path}: {'new' if before is None else 'removed'}")
                 continue
             old, new = (_named(objects(path, content)) for content in (before, after))
             for (name, *at), was, will in paths.differences(old, new, parts=records.parts):
@@ -146,6 +157,21 @@ def of_change(owner: Owner, trees: Sequence[Tree], message: str) -> Commit:
 
     credentials = git_credentials.credentials(target)
     return Commit(message, target, credentials, owner.source, [owner.kustomization], change)
+
+
+def of_removal(owner: Owner, message: str) -> Commit:
+    """The removal of a workload cluster that comes from Git, whose `repository` is known. Raises `Failure`."""
+
+    if owner.repository is None:
+        raise ValueError(f"{owner.where} is not known")
+    namespace = owner.kustomization.namespace
+    target = Target(owner.repository.url, owner.repository.ref.branch or "master", owner.folder, namespace)
+
+    def change(existing: Files) -> Changes:
+        return removed_files(owner.folder, owner.kustomization, existing)
+
+    credentials = git_credentials.credentials(target)
+    return Commit(message, target, credentials, owner.source, [Key(namespace, namespace)], change)
 
 
 async def of_creation(client: Client, key: Key, trees: Sequence[Tree]) -> Commit:
