@@ -382,6 +382,18 @@ def undeclared(text: str, column: int, name: str) -> str:
                 ),
             ),
         ),
+        *(
+            (rule(text), (INVALID, f"{AT}.rule", unfit(text, "compilation failed: " + error(text, column, message))))
+            for text, column, message in (
+                ("self.a.matches('(')", 15, "invalid matches argument"),
+                ("duration(self.a) != duration('1d')", 29, "invalid duration argument"),
+                ("self.a == '' || timestamp(self.a) != timestamp('2026-01-02')", 47, "invalid timestamp argument"),
+                ("self.l.all(x, x.name.matches('a{2,1}'))", 29, "invalid matches argument"),
+                ("self.a in ['http', 80]", 19, "expected type 'string' but found 'int'"),
+                ("self.a in {'a': 1, 'b': 1.0}", 24, "expected type 'int' but found 'double'"),
+                ("self.a in {'a': 1, true: 1}", 19, "expected type 'string' but found 'bool'"),
+            )
+        ),
         (
             rule("size(self.a) == 'x'"),
             (

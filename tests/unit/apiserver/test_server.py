@@ -111,12 +111,19 @@ async def test_our_own_definitions_are_served_at_once(client: Client, kind: type
     assert (await client.list(kind.resource)).items == []
 
 
-async def test_rules_that_can_not_be_evaluated_are_admitted(client: Client) -> None:
-    rules = [{"rule": "isIP(self.metadata.name) || cidr(self.metadata.name).isCanonical()", "message": "an address"}]
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        ("isIP(self.metadata.name) || cidr(self.metadata.name).isCanonical()", "cidr, isCanonical"),
+        ("duration(self.metadata.name).getMilliseconds() == 1500", "getMilliseconds of durations"),
+    ],
+)
+async def test_rules_that_can_not_be_evaluated_are_admitted(client: Client, rule: str, names: str) -> None:
+    rules = [{"rule": rule, "message": "an address"}]
     created = await client.create(CUSTOM_RESOURCE_DEFINITION, definition(schema={"x-kubernetes-validations": rules}))
     result = condition(created.tree, "RulesEvaluated")
     assert (result["status"], result["reason"]) == ("False", "NotSupported")
-    assert result["message"].startswith("rules that need cidr, isCanonical are stored;")
+    assert result["message"].startswith(f"rules that need {names} are stored;")
     assert (await client.create(THING, body("no-address"))).name == "no-address"
     rules[0]["rule"] = "self.metadata.name != 'x'"
     mended = definition(schema={"x-kubernetes-validations": rules})

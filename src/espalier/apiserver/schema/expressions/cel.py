@@ -31,6 +31,16 @@ UNSUPPORTED_FUNCTIONS = frozenset(
 )
 """Unsupported functions of Kubernetes: a rule that calls one is stored, but not evaluated."""
 
+_CONVERSIONS: Mapping[str, str] = {
+    "duration": "duration(self)",
+    "matches": "''.matches(self)",
+    "timestamp": "timestamp(self)",
+}
+"""Functions whose constants Kubernetes checks when it compiles a rule, as expressions that fail for bad ones."""
+
+_MILLISECONDS = "duration_to_milliseconds"
+"""The overload that has another result: those of the last second in the library, all of them in Kubernetes."""
+
 _UNDECLARED = re.compile(r"undeclared reference to '(\w+)[\w.]*'")
 _ORDER_OF_NUMBERS = re.compile(
     r"no matching overload for '_[<>]=?_' applied to '\((?!(\w+), \1\))(?:int|uint|double), (?:int|uint|double)\)'"
@@ -122,17 +132,37 @@ def _expression(text: str, schema: Tree, *, optional_old: bool) -> Expression:
             raise
         # Kubernetes compares numbers of different types. The library's compiler doesn't, but its evaluation does.
         program, environment, old = _declared(text, "dyn", optional_old=optional_old)
-    references = cel_fields.check_fields(program.serialize(), text, schema)
+    references = cel_fields.check_fields(program.serialize(), text, schema, _accepts)
     if references.errors:
         raise Malformed("\n".join(references.errors))
     if references.time_formats:
         raise Unsupported([f"{format_} inside of objects" for format_ in sorted(references.time_formats)])
+    if _MILLISECONDS in references.overloads:
+        raise Unsupported(["getMilliseconds of durations"])
     type_ = program.return_type().name().lower()
     if old and optional_old:
         wrapped = f"cel.bind({OLD}, _hasOld ? optional.of({OLD}) : optional.none(), {text}\n)"
         environment = _environment("dyn", "dyn")
         program = environment.compile(wrapped)
     return Expression(program, environment, type_, bool(old), len(_LOOPS.findall(text)))
+
+
+def _accepts(function: str, text: str) -> bool:
+    """True unless Kubernetes refuses an expression that passes this constant to a function."""
+    if function not in _CONVERSIONS:
+        return True
+    environment = _environment("string", "")
+    conversion = Expression(_conversion(function), environment, "dyn", uses_old=False)
+    try:
+        conversion.value(Variables(text))
+    except EvaluationError:
+        return False
+    return True
+
+
+@cache
+def _conversion(function: str) -> Any:
+    return _compile(_CONVERSIONS[function], _environment("string", ""))
 
 
 def _declared(text: str, self_: str, *, optional_old: bool) -> tuple[Any, Any, str]:
