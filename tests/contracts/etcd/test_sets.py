@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import shlex
+import ssl
 import sys
 import time
 from contextlib import suppress
@@ -13,12 +14,15 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import connect
+from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
+from espalier.kube.connection.tls import client_context
 from espalier.shoots.secrets import names, peers
 from tests.support.etcd.owners import QUICK, revision
 from tests.support.etcd.peer_secrets import PeerSecrets
@@ -264,7 +268,7 @@ async def test_set_serves_while_its_authority_is_renewed(tmp_path: Path) -> None
     gardenlet = PeerSecrets(now=datetime.now(UTC), rng=None)
     gardenlet.start()
     async with sets(tmp_path, ETCD) as moves:
-        source = moves.set(gardenlet.secrets[gardenlet.wanted])
+        source = moves.set(gardenlet)
         await source.start()
         await source.serves()
         writes = asyncio.create_task(written(source))
@@ -276,6 +280,7 @@ async def test_set_serves_while_its_authority_is_renewed(tmp_path: Path) -> None
                 await member.end()
                 await acknowledged(source)
                 member.mount(gardenlet.replace(number))
+                member.mount_client(gardenlet.secrets[peers.client_secret(gardenlet.wanted)])
                 await member.start()
                 await eventually(member.is_ready, told=source.logs)
         assert gardenlet.replaced == 9
@@ -284,6 +289,53 @@ async def test_set_serves_while_its_authority_is_renewed(tmp_path: Path) -> None
         writes.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writes
+
+
+async def test_port_of_clients_demands_their_certificate(tmp_path: Path) -> None:
+    """That of another shoot is refused, and none; agents of members have their own, as they make members join."""
+    other = PeerSecrets(now=datetime.now(UTC), rng=random.Random(2))
+    other.start()
+    async with sets(tmp_path, ETCD) as moves:
+        source = moves.set()
+        await source.start()
+        await source.serves()
+        first = source.members[0]
+        own, authority = first.tls, first.run / peers.TRUSTED
+        assert own is not None
+        stranger = tmp_path / "stranger"
+        stranger.mkdir()
+        for name, data in other.secrets[peers.client_secret(other.wanted)].items():
+            (stranger / name).write_bytes(data)
+        foreign = TlsFiles(authority, stranger / peers.CERTIFICATE, stranger / peers.KEY)
+        members = TlsFiles(authority, first.run / peers.CERTIFICATE, first.run / peers.KEY)
+        foreign_trust = TlsFiles(stranger / peers.TRUSTED, own.certificate, own.key)
+        assert await answered(first.url, own)
+        assert await answered(first.url, members)
+        assert not await answered(first.url, TlsFiles(authority)), "without a certificate"
+        assert not await answered(first.url, foreign)
+        assert not await answered(f"http://127.0.0.1:{first.port}", None), "without TLS"
+        assert not await answered(first.url, foreign_trust), "kube-apiserver takes the etcd of no other shoot"
+        # What kube-apiserver presents makes it neither a member nor an agent.
+        context = client_context(authority.read_bytes(), certificate=own.read().certificate, key=own.read().key)
+        files = members.read()
+        member = client_context(authority.read_bytes(), certificate=files.certificate, key=files.key)
+        for port, path in ((first.peers[first.name], "members"), (first.agents[first.name], "backup/status")):
+            assert await asked(f"https://localhost:{port}/{path}", member)
+            assert not await asked(f"https://localhost:{port}/{path}", context)
+
+
+async def answered(url: str, tls: TlsFiles | None) -> bool:
+    """True if etcd answers a client with these files."""
+    async with connect(url, tls=tls, timeout=1) as client:
+        return await revision(client) > 0
+
+
+async def asked(url: str, context: ssl.SSLContext) -> bool:
+    """True if a server answers with 200."""
+    with suppress(aiohttp.ClientError):
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as answer:
+            return answer.status == 200
+    return False
 
 
 async def written(source: EtcdSet) -> None:

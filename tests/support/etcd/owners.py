@@ -28,6 +28,7 @@ import msgspec
 from espalier.api.etcd.timing import Timing
 from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
+from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.errors import EtcdError
 from espalier.realnodes.management.processes import killed_with_parent
 from tests.support.etcd.real_etcd import FAST, built
@@ -184,6 +185,16 @@ class Seat:
         """etcd for clients."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The files of its clients; None without TLS."""
+        return None
+
+    @property
+    def guard_flags(self) -> list[str]:
+        """Flags of its guard: the socket of etcd to which clients are passed."""
+        return ["--etcd-socket", str(self.run / "etcd.sock")]
+
     def etcd_command(self) -> list[str]:
         """The command line of etcd."""
         return self.programs.command(self.run / "etcd.sock", self.data)
@@ -194,9 +205,8 @@ class Seat:
 
     async def start_guard(self) -> None:
         """Start the guard, which starts nothing by itself. It keeps its port."""
-        socket = self.run / "etcd.sock"
         arguments = ["-m", "espalier.cli", "etcd-guard", "--listen", f"127.0.0.1:{self.port}"]
-        arguments += ["--etcd-socket", str(socket), "--control", str(self.run / "guard.sock")]
+        arguments += [*self.guard_flags, "--control", str(self.run / "guard.sock")]
         arguments += ["--stop-timeout", "5s", "--", *self.etcd_command()]
         self._guard = Process(arguments, self.folder / "guard.log", self.run)
         self.port = int((await self._guard.start()).rpartition(":")[2])
@@ -367,7 +377,7 @@ class Witnesses:
 
     async def _write(self, seat: Seat, name: str) -> None:
         number = 0
-        async with connect(seat.url, timeout=1) as client:
+        async with connect(seat.url, tls=seat.tls, timeout=1) as client:
             while True:
                 number += 1
                 key, began = b"/registry/%d/%s/%d" % (seat.epoch, name.encode(), number), time.monotonic()
@@ -378,7 +388,7 @@ class Witnesses:
                 await asyncio.sleep(0.02)
 
     async def _read(self, seat: Seat) -> None:
-        async with connect(seat.url, timeout=1) as client:
+        async with connect(seat.url, tls=seat.tls, timeout=1) as client:
             while True:
                 began = time.monotonic()
                 with suppress(EtcdError):
@@ -387,7 +397,7 @@ class Witnesses:
                 await asyncio.sleep(0.03)
 
     async def _watch(self, seat: Seat) -> None:
-        async with connect(seat.url, timeout=1) as client:
+        async with connect(seat.url, tls=seat.tls, timeout=1) as client:
             while True:
                 with suppress(EtcdError):
                     async with client.watch(b"\0", b"\0") as watch:

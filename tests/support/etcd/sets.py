@@ -18,10 +18,12 @@ import yaml
 from espalier.api.etcd.timing import Timing
 from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
+from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.results import Member
 from espalier.kube.connection.tls import client_context
 from espalier.shoots.secrets import peers
+from espalier.shoots.secrets.peers import client_secret
 from espalier.shoots.secrets.persisted import Data
 from tests.support.etcd.owners import QUICK, Programs, Seat, Seats
 from tests.support.etcd.peer_secrets import PeerSecrets
@@ -45,21 +47,29 @@ class MemberOfSet(Seat):
     """The ports of all agents."""
     certificates: Data | None = None
     """The files with which members know each other; None: without TLS."""
+    client: Data | None = None
+    """Those of their client, kube-apiserver; None: clients need no certificate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.port = self.clients[self.name]
-        scheme, security = "http", {}
+        scheme, security = "http", dict[str, dict[str, object]]()
         if self.certificates is not None:
             self.mount(self.certificates)
             files = {"cert-file": peers.CERTIFICATE, "key-file": peers.KEY, "trusted-ca-file": peers.TRUSTED}
             paths = {setting: str(self.run / name) for setting, name in files.items()}
             required = {"client-cert-auth": True, "skip-client-san-verification": True}
             scheme, security = "https", {"peer-transport-security": {**paths, **required}}
+        listens = [f"unix://{self.run}/etcd.sock"]
+        if self.client is not None:
+            self.mount_client(self.client)
+            listens.append(f"unixs://{self.run}/clients.sock")
+            clients = {**security["peer-transport-security"], "trusted-ca-file": str(self.run / peers.CLIENTS)}
+            security["client-transport-security"] = clients
         (self.run / "base.yaml").write_text(
             yaml.dump(
                 {
-                    "listen-client-urls": f"unix://{self.run}/etcd.sock",
+                    "listen-client-urls": ",".join(listens),
                     "listen-peer-urls": f"{scheme}://127.0.0.1:{self.peers[self.name]}",
                     **security,
                     "unsafe-no-fsync": True,
@@ -80,7 +90,8 @@ class MemberOfSet(Seat):
         urls = {name: f"{origin}:{port}" for name, port in self.peers.items()}
         files = {"--server-cert": peers.CERTIFICATE, "--server-key": peers.KEY, "--client-ca": peers.TRUSTED}
         files = {flag: str(self.run / name) for flag, name in files.items()} if self.certificates is not None else {}
-        clients = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.clients.items())
+        origin_of_clients = "http://127.0.0.1" if self.client is None else "https://localhost"
+        clients = ",".join(f"{name}={origin_of_clients}:{port}" for name, port in self.clients.items())
         return [
             *("--name", self.name),
             *("--initial-cluster", ",".join(f"{name}={url}" for name, url in urls.items())),
@@ -97,6 +108,31 @@ class MemberOfSet(Seat):
         self.certificates = certificates
         for name, content in certificates.items():
             (self.run / name).write_bytes(content)
+
+    def mount_client(self, client: Data) -> None:
+        """Have its client present this certificate."""
+        self.client = client
+        (self.run / "client").mkdir(exist_ok=True)
+        for name, content in client.items():
+            (self.run / "client" / name).write_bytes(content)
+
+    @property
+    def url(self) -> str:
+        """See `Seat`."""
+        return super().url if self.client is None else f"https://localhost:{self.port}"
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """See `Seat`."""
+        if self.client is None:
+            return None
+        folder = self.run / "client"
+        return TlsFiles(folder / peers.TRUSTED, folder / peers.CERTIFICATE, folder / peers.KEY)
+
+    @property
+    def guard_flags(self) -> list[str]:
+        """See `Seat`."""
+        return super().guard_flags if self.client is None else ["--etcd-socket", str(self.run / "clients.sock")]
 
     def tls_context(self) -> ssl.SSLContext | bool:
         """See `Seat`. The copy before it has no TLS here."""
@@ -148,7 +184,7 @@ class EtcdSet:
 
     def client(self, *, timeout: float = 10) -> Client:
         """A client of all members, through their guards."""
-        return connect(*(member.url for member in self.members), timeout=timeout)
+        return connect(*(member.url for member in self.members), tls=self.members[0].tls, timeout=timeout)
 
     async def known(self) -> tuple[Member, ...]:
         """The members as they know each other."""
@@ -189,12 +225,12 @@ class Sets(Seats):
         super().__init__(folder, programs, timing)
         self._epochs = 0
 
-    def set(self, certificates: Data | None = None) -> EtcdSet:
-        """The members of the next epoch, on a seed of their own. `certificates`: those of all of them."""
-        if certificates is None:
+    def set(self, secrets: PeerSecrets | None = None) -> EtcdSet:
+        """The members of the next epoch, on a seed of their own, with certificates of these Secrets."""
+        if secrets is None:
             secrets = PeerSecrets(now=datetime.now(UTC))
             secrets.start()
-            certificates = secrets.secrets[secrets.wanted]
+        certificates, client = secrets.secrets[secrets.wanted], secrets.secrets[client_secret(secrets.wanted)]
         self._epochs += 1
         epoch = self._epochs
         names = [f"etcd-main-{number}" for number in range(SIZE)]
@@ -216,6 +252,7 @@ class Sets(Seats):
                 agents=agents,
                 agent_port=agents[name],
                 certificates=certificates,
+                client=client,
             )
             for name in names
         ]

@@ -14,10 +14,12 @@ from espalier.cli.kit.failures import Usage
     ("etcd_socket", "control", "said"),
     [
         ("/run/e", "/run/./e", "--control: found /run/./e, which is --etcd-socket"),
+        ("/run/e", "/run/plain", "--control: found /run/plain, which is --plain-socket"),
         ("/run/e", "/run/" + "g" * 110, "--control: found /run/g+, allowed are up to 107 bytes"),
     ],
 )
 def test_paths_unfit_for_sockets_are_refused(etcd_socket: str, control: str, said: str) -> None:
-    arguments = ["--etcd-socket", etcd_socket, "--control", control, "--", sys.executable]
+    arguments = ["--etcd-socket", etcd_socket, "--plain-socket", "/run/plain", "--control", control]
+    arguments += ["--", sys.executable]
     with pytest.raises(Usage, match=said):
         etcd_guard.main(arguments, standalone_mode=False)

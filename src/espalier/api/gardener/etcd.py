@@ -5,7 +5,7 @@ With `backup.sourceStore` only the agent runs, which copies backups, and Ready m
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -95,6 +95,18 @@ class PeerTls(Part):
     ] = msgspec.field(name="serverTLSSecretRef", default=None)
 
 
+class ClientTls(Part):
+    """TLS for clients of etcd, which must present a certificate."""
+
+    server_tls_secret_ref: Annotated[
+        SecretReference | None,
+        Meta(
+            description="Secret of peerUrlTls, which has clients.crt as well: the authorities of clients that are "
+            "admitted."
+        ),
+    ] = msgspec.field(name="serverTLSSecretRef", default=None)
+
+
 class EtcdConfig(Part):
     """Settings of etcd itself."""
 
@@ -103,7 +115,7 @@ class EtcdConfig(Part):
     client_port: int | None = None
     server_port: int | None = None
     defragmentation_schedule: str | None = None
-    client_url_tls: dict[str, Any] = {}
+    client_url_tls: ClientTls | None = None
     peer_url_tls: PeerTls | None = None
 
 
@@ -165,6 +177,14 @@ class Etcd(KubeObject, kw_only=True):
     @property
     def peer_secret(self) -> str:
         """The name of the Secret with which its members know each other; empty if there is none."""
-        tls = self.spec.etcd.peer_url_tls
-        reference = tls.server_tls_secret_ref if tls is not None else None
-        return reference.name or "" if reference is not None else ""
+        return _named(self.spec.etcd.peer_url_tls)
+
+    @property
+    def client_secret(self) -> str:
+        """The name of the Secret with which etcd serves clients; empty if it serves them without TLS."""
+        return _named(self.spec.etcd.client_url_tls)
+
+
+def _named(tls: PeerTls | ClientTls | None) -> str:
+    reference = tls.server_tls_secret_ref if tls is not None else None
+    return reference.name or "" if reference is not None else ""

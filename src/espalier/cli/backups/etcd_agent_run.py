@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -191,19 +191,21 @@ def _peers(given: RunFlags, members: Membership) -> Members | None:
         agents,
         EtcdConfiguration(alone, given.token, given.data_dir, given.etcd_config),
         given.member_config,
-        _tls_of_agents(given, agents.values()),
+        _tls_of_agents(given, {"member-clients": clients.values(), "member-agents": agents.values()}),
     )
 
 
-def _tls_of_agents(given: RunFlags, urls: Iterable[str]) -> TlsFiles | None:
-    """The files with which agents call each other: those with which they serve. Raises `Usage`."""
-    secure = [url for url in urls if url.startswith("https://")]
+def _tls_of_agents(given: RunFlags, urls: Mapping[str, Iterable[str]]) -> TlsFiles | None:
+    """The files with which agents call each other and the etcds of others, whose URLs are those of these flags: the
+    files with which they serve. Raises `Usage`."""
+    secure = [(flag, url) for flag, of_flag in urls.items() for url in of_flag if url.startswith("https://")]
     if not secure:
         return None
     if given.server_cert is None or given.client_ca is None:
+        flag, url = secure[0]
         raise Usage(
-            f"--member-agents: found {secure[0]}, which needs --server-cert, --server-key and --client-ca: agents "
-            "call each other with the certificate with which they serve"
+            f"--{flag}: found {url}, which needs --server-cert, --server-key and --client-ca: agents "
+            "call other members with the certificate with which they serve"
         )
     return TlsFiles(given.client_ca, given.server_cert, given.server_key)
 

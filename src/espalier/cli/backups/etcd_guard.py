@@ -32,17 +32,28 @@ used (the reason is on standard error) · 2 wrong command line
     help="Listen address for clients; port 0 picks a free one.",
 )  # fmt: skip
 @click.option("--etcd-socket", required=True, metavar="PATH", help="Unix socket on which etcd listens for clients.")
+@click.option(
+    "--plain-socket", default="", metavar="PATH",
+    help="Unix socket to which clients without TLS are passed. Default: that of --etcd-socket.",
+)  # fmt: skip
 @click.option("--control", required=True, metavar="PATH", help="Unix socket for the agent. Only its owner can open it.")
 @click.option("--liveness", default="", metavar="HOST:PORT", help="Listen address for liveness probes. Default: none.")
 @click.option(
     "--stop-timeout", default="30s", metavar="DURATION", show_default=True, help="How long to wait for etcd to stop."
 )
 def etcd_guard(
-    *, command: tuple[str, ...], listen: str, etcd_socket: str, control: str, liveness: str, stop_timeout: str
+    *,
+    command: tuple[str, ...],
+    listen: str,
+    etcd_socket: str,
+    plain_socket: str,
+    control: str,
+    liveness: str,
+    stop_timeout: str,
 ) -> None:
     """Run etcd under the control of its backup agent, and admit clients until the agent's deadline.
 
-    etcd must listen for clients on a unix socket only; the guard forwards bytes unchanged, including TLS. If the guard
+    etcd must listen for clients on unix sockets only; the guard forwards bytes unchanged, including TLS. If the guard
     dies, etcd dies with it. On SIGTERM, it stops etcd, then itself.
 
     \b
@@ -54,14 +65,17 @@ def etcd_guard(
         raise Usage(f"COMMAND: found {command[0]!r}, which is not a program on PATH; give its path")
     host, port = flags.address(listen, "--listen")
     etcd_at, control_at = Path(etcd_socket).absolute(), Path(control).absolute()
-    if os.path.normpath(etcd_at) == os.path.normpath(control_at):
-        raise Usage(f"--control: found {control}, which is --etcd-socket; each needs a path of its own")
-    for flag, path in (("--etcd-socket", etcd_at), ("--control", control_at)):
+    plain_at = Path(plain_socket).absolute() if plain_socket else None
+    paths = {"--etcd-socket": etcd_at, "--control": control_at, **({"--plain-socket": plain_at} if plain_at else {})}
+    for flag, path in paths.items():
+        if flag != "--control" and os.path.normpath(path) == os.path.normpath(control_at):
+            raise Usage(f"--control: found {control}, which is {flag}; each needs a path of its own")
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise Usage(f"{flag}: found {path}, allowed are up to {_LONGEST_PATH} bytes; the kernel takes no more")
     given = {
         "command": [program, *command[1:]],
         "etcd": str(etcd_at),
+        "plain": str(plain_at) if plain_at else None,
         "control": str(control_at),
         "host": host,
         "port": port,

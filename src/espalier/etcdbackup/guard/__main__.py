@@ -22,6 +22,7 @@ def main() -> int:
         arguments["port"],
         (liveness[0], liveness[1]) if liveness else None,
         arguments["patience"],
+        Path(arguments["plain"]) if arguments["plain"] else None,
     )
     host = f"[{options.host}]" if ":" in options.host else options.host
     try:

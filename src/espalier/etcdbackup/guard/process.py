@@ -30,6 +30,8 @@ class Options:
     """The address of the liveness probe."""
     patience: float = 30.0
     """Seconds that etcd has to end."""
+    plain: Path | None = None
+    """The unix socket for clients without TLS; None: all clients are passed to `etcd`."""
 
 
 async def run(options: Options, listening: Callable[[int], None]) -> None:
@@ -38,7 +40,7 @@ async def run(options: Options, listening: Callable[[int], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    proxy = Proxy(options.etcd)
+    proxy = Proxy(options.etcd, plain=options.plain)
     child = Child(options.command, patience=options.patience)
     control = Control(proxy, child)
     probed: asyncio.Server | None = None

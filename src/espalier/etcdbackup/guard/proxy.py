@@ -3,6 +3,9 @@
 Before each chunk, in both directions, the deadline is compared with `CLOCK_BOOTTIME`. A timer cuts idle connections. So
 a guard that was frozen and resumes passes at most the chunk that it had already compared. At most one chunk is held
 for each direction: nothing is read in advance for a slow reader.
+
+With a second socket, on which etcd listens without TLS, clients without TLS are passed to that one. Their first byte
+tells: it is looked at, and left for etcd.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ _PAUSE = 0.1
 """Seconds without accepting connections when this process is out of file descriptors."""
 _RETRY_AFTER, _MAX_ATTEMPTS = 0.02, 250
 """Seconds between two attempts to connect to an etcd that is too busy, and the number of attempts."""
+_HANDSHAKE = b"\x16"
+"""The first byte of a client with TLS."""
+FIRST_BYTE_TIMEOUT = 10.0
+"""Seconds in which a client must send its first byte, if that is waited for. HTTP/2 and TLS begin with the client."""
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with which closing discards undelivered bytes, and resets the client's connection."""
 
@@ -40,8 +47,10 @@ def since_boot() -> float:
 class Proxy:
     """The proxy of one etcd. Initially shut. Use it on one event loop, and close it."""
 
-    def __init__(self, etcd: Path, now: Callable[[], float] = since_boot) -> None:
+    def __init__(self, etcd: Path, now: Callable[[], float] = since_boot, *, plain: Path | None = None) -> None:
+        """`plain`: the socket for clients without TLS; None: all clients are passed to `etcd`."""
         self._etcd = str(etcd)
+        self._plain = str(plain) if plain is not None else None
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._until = 0.0
@@ -50,6 +59,8 @@ class Proxy:
         self._connections: set[_Connection] = set()
         self._waiting = 0
         """Clients for whom etcd was too busy."""
+        self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
+        """Clients that have sent nothing yet, with the ends of their times."""
         self._idle_since = now()
         """While nobody is connected: since when. Connections of an earlier guard ended with it.
 
@@ -89,6 +100,8 @@ class Proxy:
         self._until = 0.0
         for connection in tuple(self._connections):
             connection.cut()
+        for client in tuple(self._silent):
+            self._drop_silent(client)
         return self._idle_since
 
     def close(self) -> None:
@@ -134,7 +147,7 @@ class Proxy:
             self._loop.add_reader(self._listener, self._accept)
 
     def _admit(self, client: socket.socket) -> None:
-        if len(self._connections) + self._waiting >= MAX_CONNECTIONS:
+        if len(self._connections) + self._waiting + len(self._silent) >= MAX_CONNECTIONS:
             _reset(client)
             return
         try:
@@ -144,9 +157,35 @@ class Proxy:
         except OSError:
             _reset(client)
             return
-        self._connect(client, _MAX_ATTEMPTS)
+        if self._plain is None:
+            self._connect(client, self._etcd, _MAX_ATTEMPTS)
+            return
+        self._silent[client] = self._loop.call_later(FIRST_BYTE_TIMEOUT, self._drop_silent, client)
+        self._loop.add_reader(client, self._choose, client, self._plain)
 
-    def _connect(self, client: socket.socket, attempts: int) -> None:
+    def _choose(self, client: socket.socket, plain: str) -> None:
+        """Connect a client to the socket that its first byte asks for."""
+        try:
+            first = client.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            first = b""
+        if not first:
+            self._drop_silent(client)
+            return
+        self._end_silence(client)
+        self._connect(client, self._etcd if first == _HANDSHAKE else plain, _MAX_ATTEMPTS)
+
+    def _drop_silent(self, client: socket.socket) -> None:
+        self._end_silence(client)
+        _reset(client)
+
+    def _end_silence(self, client: socket.socket) -> None:
+        self._silent.pop(client).cancel()
+        self._loop.remove_reader(client)
+
+    def _connect(self, client: socket.socket, path: str, attempts: int) -> None:
         """Connect to etcd. A unix socket connects or refuses at once; it is busy while its backlog is full."""
         if not self.passes:
             _reset(client)
@@ -158,20 +197,20 @@ class Proxy:
             return
         try:
             etcd.setblocking(False)
-            etcd.connect(self._etcd)
+            etcd.connect(path)
         except OSError as error:
             etcd.close()
             if isinstance(error, BlockingIOError) and attempts > 0:
                 self._waiting += 1
-                self._loop.call_later(_RETRY_AFTER, self._connect_again, client, attempts - 1)
+                self._loop.call_later(_RETRY_AFTER, self._connect_again, client, path, attempts - 1)
             else:
                 _reset(client)
             return
         self._connections.add(_Connection(self, self._loop, client, etcd))
 
-    def _connect_again(self, client: socket.socket, attempts: int) -> None:
+    def _connect_again(self, client: socket.socket, path: str, attempts: int) -> None:
         self._waiting -= 1
-        self._connect(client, attempts)
+        self._connect(client, path, attempts)
 
 
 class _Connection:

@@ -66,7 +66,7 @@ class Members:
     file: Path
     """etcd's configuration, written before each of its starts."""
     tls: TlsFiles | None = None
-    """The files with which agents call each other; None: without TLS."""
+    """The files with which agents call each other, and the etcds of others; None: without TLS."""
 
     @property
     def is_first(self) -> bool:
@@ -124,7 +124,7 @@ class Members:
         """See `Peers`."""
         own = self.membership.own
         others = [url for name, url in self.clients.items() if name != own.name]
-        async with connect(*others, timeout=JOIN_TIMEOUT) as etcd:
+        async with connect(*others, tls=self.tls, timeout=JOIN_TIMEOUT) as etcd:
             try:
                 for member in await etcd.members():
                     if set(member.peer_urls) & set(own.peer_urls):
@@ -144,7 +144,7 @@ class Members:
         own = self.membership.own
         others = [url for name, url in self.clients.items() if name != own.name]
         try:
-            async with connect(*others, timeout=JOIN_TIMEOUT) as etcd:
+            async with connect(*others, tls=self.tls, timeout=JOIN_TIMEOUT) as etcd:
                 known = [member for member in await etcd.members() if set(member.peer_urls) & set(own.peer_urls)]
         except EtcdError as error:
             log.debug("the other members do not answer", name=own.name, error=str(error))
@@ -163,7 +163,7 @@ class Members:
                     await self._correct(etcd, status.header.member_id)
                     return
                 others = [url for name, url in self.clients.items() if name != own.name]
-                async with connect(*others, timeout=JOIN_TIMEOUT) as other:
+                async with connect(*others, tls=self.tls, timeout=JOIN_TIMEOUT) as other:
                     if not await _has_all_keys(etcd, other):
                         log.warning("this member does not have the data of the others yet", name=own.name)
                     else:
@@ -179,7 +179,7 @@ class Members:
         if name not in self.clients:
             present = f"member {member.id:x} at {', '.join(member.peer_urls)}"
             raise EtcdError(f"{present} is not one of {', '.join(sorted(self.clients))}; remove it from etcd")
-        return connect(self.clients[name])
+        return connect(self.clients[name], tls=self.tls)
 
     async def _correct(self, etcd: Client, own_id: int) -> None:
         """An etcd that had one member alone did not need URLs for peers."""

@@ -18,6 +18,8 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 MACHINE_CONTROLLER_MANAGER = accounts.MACHINE_CONTROLLER_MANAGER
 
+_ETCD, _ETCD_PORT = "etcd-main-client", 2379
+_CLIENT_FILES = {"etcd-cafile": "ca.crt", "etcd-certfile": "tls.crt", "etcd-keyfile": "tls.key"}
 API_SERVER_PORT = 443
 """The port of the Service and of the container: nodes and kubeconfigs use it."""
 WATCH_GRACE = "200ms"
@@ -36,8 +38,8 @@ class ControlPlaneInputs:
     """Inputs of a control plane, besides its shoot."""
 
     namespace: str
-    etcd: str = "http://etcd-main-client:2379"
-    """etcd's URL for the API server. With https it shows the certificate in the Secret `etcd-client`."""
+    client_secret: str = ""
+    """The Secret with which the API server reaches etcd; empty for an etcd without TLS."""
     issuer: str = "https://kubernetes.default.svc.cluster.local"
     """The issuer of tokens: the same in every seed, because pods have tokens that outlive a move."""
     machine_image_version: str = "v1"
@@ -51,10 +53,11 @@ def program(name: str, shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
 def _api_server(shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
     secrets = ["ca", "ca-front-proxy", "ca-kubelet", "kube-apiserver", "kube-apiserver-kubelet", "kube-aggregator"]
     secrets += ["service-account-key", "static-token", "etcd-encryption-secret"]
-    etcd = {"etcd-servers": inputs.etcd}
-    if inputs.etcd.startswith("https://"):
-        secrets.append("etcd-client")
-        etcd |= _client_files("etcd-client", ca="etcd-cafile", crt="etcd-certfile", key="etcd-keyfile")
+    etcd = {"etcd-servers": f"http://{_ETCD}:{_ETCD_PORT}"}
+    if inputs.client_secret:
+        secrets.append(inputs.client_secret)
+        etcd = {"etcd-servers": f"https://{_ETCD}.{inputs.namespace}.svc:{_ETCD_PORT}"}
+        etcd |= {flag: mounted(inputs.client_secret, file) for flag, file in _CLIENT_FILES.items()}
     key = mounted("service-account-key", "id_rsa")
     flags = {
         **etcd,
@@ -169,11 +172,6 @@ def _signing(signer: str, authority: str) -> dict[str, str]:
 _PARTS = {"cert": "crt", "key": "key"}
 
 
-def _client_files(secret: str, *, ca: str, crt: str, key: str) -> dict[str, str]:
-    files = {ca: "ca.crt", crt: f"{secret}.crt", key: f"{secret}.key"}
-    return {flag: mounted(secret, file) for flag, file in files.items()}
-
-
 def _services(shoot: Shoot) -> str:
     networking = shoot.spec.networking
     return networking.services if networking is not None and networking.services else DEFAULT_SERVICES
@@ -188,7 +186,6 @@ def _pods(shoot: Shoot) -> str:
 class ControlPlane:
     """Renders the control planes of a seed's shoots (`Renderer` of the gardenlet)."""
 
-    etcd: str = ControlPlaneInputs.etcd
     issuer: str = ControlPlaneInputs.issuer
 
     def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
@@ -216,10 +213,11 @@ class ControlPlane:
         """The RoleBinding of that ServiceAccount."""
         return accounts.role_binding(namespace)
 
-    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:
+    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int, client_secret: str = "") -> Tree:
         """The Deployment of kube-apiserver, kube-controller-manager, kube-scheduler or machine-controller-manager.
+        `client_secret`: the Secret with which kube-apiserver reaches etcd; empty without TLS.
 
         Raises `KeyError` for another name.
         """
-        inputs = ControlPlaneInputs(namespace, self.etcd, self.issuer)
+        inputs = ControlPlaneInputs(namespace, client_secret, self.issuer)
         return deployment(program(name, shoot, inputs), namespace, replicas)

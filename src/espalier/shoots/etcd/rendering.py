@@ -21,6 +21,7 @@ from espalier.shoots.etcd.settings import (
     client_port,
     credentials_variable,
     guard_command,
+    has_client_tls,
     has_members,
     is_copy,
 )
@@ -119,8 +120,8 @@ def _disruption_budget(etcd: Etcd) -> Rendered:
 
 
 def _network_policy(etcd: Etcd) -> Rendered:
-    """etcd answers whoever reaches it: pods of its namespace alone may. Its agent asks for certificates; probes come
-    from the node, which no policy keeps away."""
+    """Pods of its namespace alone reach etcd, which asks for certificates as well. Its agent asks for them too; probes
+    come from the node, which no policy keeps away."""
     inside: list[Tree] = [{"podSelector": {}}]
     ports = [{"port": port, "protocol": "TCP"} for port in (client_port(etcd), names.PEER_PORT)]
     rules: list[Tree] = [
@@ -140,7 +141,7 @@ def _configuration(etcd: Etcd) -> str:
     common = {
         "data-dir": names.DATA_DIRECTORY,
         "quota-backend-bytes": etcd.spec.etcd.quota or DEFAULT_QUOTA,
-        "listen-client-urls": f"unix://{names.CLIENT_SOCKET}",
+        "listen-client-urls": ",".join(_listens(etcd)),
     }
     compaction = {"auto-compaction-mode": "periodic", "auto-compaction-retention": "30m"}
     settings: dict[str, object] = {}
@@ -151,25 +152,32 @@ def _configuration(etcd: Etcd) -> str:
             "name": names.member(etcd.metadata.name, 0),
             **common,
             "listen-peer-urls": f"unix://{names.PEER_SOCKET}",  # a single member has no peers
-            "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
+            "advertise-client-urls": f"{'https' if has_client_tls(etcd) else 'http'}://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
             **compaction,
             **ELECTION,
         }
     text = "".join(f"{name}: {value}\n" for name, value in settings.items())
-    return text + _peer_security() if has_members(etcd) else text
+    text += _security("client", "clients.crt") if has_client_tls(etcd) else ""
+    return text + _security("peer", "ca.crt") if has_members(etcd) else text
 
 
-def _peer_security() -> str:
-    """Members present and demand certificates of an authority that signs nothing else, so names need not be compared:
-    that of a pod's address may not be known yet when it connects."""
+def _listens(etcd: Etcd) -> list[str]:
+    """The agent is in the same pod, and reaches etcd without TLS also while its clients can't."""
+    urls = [f"unix://{names.CLIENT_SOCKET}"]
+    return [*urls, f"unixs://{names.TLS_SOCKET}"] if has_client_tls(etcd) else urls
+
+
+def _security(of: str, trusted: str) -> str:
+    """Members present and demand certificates of authorities that sign nothing else, so names need not be compared:
+    that of a pod's address may not be known yet when it connects, and a socket has none."""
     settings = {
         "cert-file": f"{names.PEER_PATH}/tls.crt",
         "key-file": f"{names.PEER_PATH}/tls.key",
-        "trusted-ca-file": f"{names.PEER_PATH}/ca.crt",
+        "trusted-ca-file": f"{names.PEER_PATH}/{trusted}",
         "client-cert-auth": "true",
         "skip-client-san-verification": "true",
     }
-    return "peer-transport-security:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items())
+    return f"{of}-transport-security:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items())
 
 
 def _stateful_set(etcd: Etcd, command: list[str], files: dict[str, str]) -> Rendered:
@@ -230,6 +238,7 @@ def _etcd(etcd: Etcd) -> Tree:
     ]
     if has_members(etcd):
         ports.append({"name": "peer", "containerPort": names.PEER_PORT})
+    if has_members(etcd) or has_client_tls(etcd):
         mounts.append(_CERTIFIED)
     return {
         "name": names.ETCD_CONTAINER,

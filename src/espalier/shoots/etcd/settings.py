@@ -38,6 +38,16 @@ def has_members(etcd: Etcd) -> bool:
     return etcd.spec.replicas == MEMBERS and not is_copy(etcd)
 
 
+def has_client_tls(etcd: Etcd) -> bool:
+    """True for an etcd that demands certificates of its clients."""
+    return bool(etcd.client_secret) and not is_copy(etcd)
+
+
+def takes_plain_clients(etcd: Etcd) -> bool:
+    """True for an etcd that answers clients without TLS."""
+    return not has_client_tls(etcd) or etcd.metadata.annotations.get(metadata_keys.PLAIN_CLIENTS) == "true"
+
+
 def check(etcd: Etcd) -> None:
     """Raise `InvalidEtcd` for an Etcd that can't be run."""
     if etcd.spec.replicas not in (0, 1, MEMBERS):
@@ -47,6 +57,10 @@ def check(etcd: Etcd) -> None:
     if has_members(etcd) and not etcd.peer_secret:
         field = "spec.etcd.peerUrlTls.serverTLSSecretRef"
         raise InvalidEtcd(f"{field}: found none; name the Secret with which {MEMBERS} members know each other")
+    if etcd.client_secret and etcd.client_secret != etcd.peer_secret:
+        field = "spec.etcd.clientUrlTls.serverTLSSecretRef.name"
+        allowed = f"{etcd.peer_secret}, which spec.etcd.peerUrlTls names" if etcd.peer_secret else "none"
+        raise InvalidEtcd(f"{field}: found {etcd.client_secret}, allowed is {allowed}")
     if etcd.spec.backup.store is None:
         raise InvalidEtcd(
             "spec.backup.store: found none; set it, as an etcd without backups can't move to another seed"
@@ -87,7 +101,10 @@ def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:
 
 def guard_command(etcd: Etcd) -> list[str]:
     """The command of etcd's container: its guard, which starts etcd on the agent's order."""
-    flags = {"etcd-socket": names.CLIENT_SOCKET, "control": names.GUARD_SOCKET}
+    flags = {"etcd-socket": names.TLS_SOCKET if has_client_tls(etcd) else names.CLIENT_SOCKET}
+    flags["control"] = names.GUARD_SOCKET
+    if has_client_tls(etcd) and takes_plain_clients(etcd):
+        flags["plain-socket"] = names.CLIENT_SOCKET
     flags["listen"] = f"0.0.0.0:{client_port(etcd)}"
     words = [f"--{name}={value}" for name, value in flags.items()]
     file = names.MEMBER_FILE if has_members(etcd) else f"{names.CONFIG_PATH}/{names.CONFIG_FILE}"
@@ -159,7 +176,8 @@ def _flags_of_members(etcd: Etcd) -> dict[str, str | None]:
         # epoch of this seed is not taken for one of this etcd.
         "initial-cluster-token": f"{etcd.metadata.name}-{etcd.metadata.annotations[metadata_keys.EPOCH]}",
         "initial-advertise-peer-urls": f"https://{host(own)}:{names.PEER_PORT}",
-        "member-clients": urls("http", client_port(etcd)),
+        # With https only once no member is left that does not understand it.
+        "member-clients": urls("http" if takes_plain_clients(etcd) else "https", client_port(etcd)),
         "member-agents": urls("https", agent_port(etcd)),
         "member-config": names.MEMBER_FILE,
         "etcd-config": f"{names.CONFIG_PATH}/{names.CONFIG_FILE}",

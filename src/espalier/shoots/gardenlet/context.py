@@ -92,8 +92,9 @@ class Renderer(Protocol):
         """The RoleBinding that gives it its rights in the namespace of the shoot."""
         ...
 
-    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:
-        """The Deployment of kube-apiserver, kube-controller-manager, kube-scheduler or machine-controller-manager."""
+    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int, client_secret: str = "") -> Tree:
+        """The Deployment of kube-apiserver, kube-controller-manager, kube-scheduler or machine-controller-manager.
+        `client_secret`: the Secret with which kube-apiserver reaches etcd; empty without TLS."""
         ...
 
 

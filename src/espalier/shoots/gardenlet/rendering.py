@@ -97,8 +97,11 @@ def etcd(scope: Scope, *, replicas: int) -> Tree:
         annotations[metadata_keys.FOUNDING] = "true"
     else:
         annotations[metadata_keys.SOURCE_EPOCH] = str(scope.ownership.predecessor.epoch)
+    spec = _etcd_spec(scope, replicas)
+    if "clientUrlTls" in spec["etcd"] and scope.has_plain_clients:
+        annotations[metadata_keys.PLAIN_CLIENTS] = "true"
     body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=annotations)
-    return {**body, "spec": _etcd_spec(scope, replicas)}
+    return {**body, "spec": spec}
 
 
 def woken_etcd(scope: Scope) -> Tree:
@@ -114,7 +117,11 @@ def peer_secret(scope: Scope) -> str:
 
 def _etcd_config(scope: Scope, replicas: int) -> Tree:
     secret = peer_secret(scope) if replicas else ""
-    return {"peerUrlTls": {"serverTLSSecretRef": {"name": secret}}} if secret else {}
+    if not secret:
+        return {}
+    tls = {"serverTLSSecretRef": {"name": secret}}
+    has_clients = peers.has_clients(scope.secrets_in_seed.get(secret))
+    return {"peerUrlTls": tls, **({"clientUrlTls": tls} if has_clients else {})}
 
 
 def copy_etcd(scope: Scope) -> Tree:

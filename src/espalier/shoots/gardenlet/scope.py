@@ -19,9 +19,11 @@ from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.numbers import whole_number
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.vocabulary import metadata_keys
+from espalier.api.gardener.vocabulary.metadata_keys import PLAIN_CLIENTS
 from espalier.api.trees import json_trees
 from espalier.kube.objects import Object
-from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
+from espalier.shoots.gardenlet.names import API_SERVER, BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
+from espalier.shoots.secrets import names as secret_names
 from espalier.shoots.secrets import peers
 from espalier.shoots.secrets.persisted import Data, decoded
 
@@ -172,13 +174,60 @@ class Scope:
 
     @property
     def peer_use(self) -> peers.Use:
-        """The Secret of its members, and whether all of them have it."""
+        """The Secret of its members, and whether all of them have it, and API servers the one that belongs to it."""
         typed = self.typed_etcd
         if typed is None:
             return peers.Use()
         if typed.spec.replicas:
-            return peers.Use(typed.peer_secret, self.is_etcd_ready)
+            has_client = not typed.client_secret or self._is_client_settled(peers.client_secret(typed.client_secret))
+            return peers.Use(typed.peer_secret, self.is_etcd_ready and has_client)
         return peers.Use(is_settled=typed.status.replicas == 0)
+
+    @property
+    def has_plain_clients(self) -> bool:
+        """True if etcd must still answer without TLS, because API servers of an earlier gardenlet have no certificate.
+
+        One that demands certificates always will, whatever API servers present.
+        """
+        typed = self.typed_etcd
+        if typed is None or (typed.client_secret and PLAIN_CLIENTS not in typed.metadata.annotations):
+            return False
+        return not self._is_client_settled(peers.client_secret(typed.client_secret))
+
+    @property
+    def client_secret(self) -> str:
+        """The Secret with which an API server reaches etcd; empty while that etcd demands no certificate."""
+        typed = self.typed_etcd
+        if typed is None or not typed.client_secret:
+            return ""
+        may_be_plain = PLAIN_CLIENTS in typed.metadata.annotations and not self.is_etcd_ready
+        if may_be_plain and not self._client_secret_of_api_server:
+            return ""  # a member may not have a certificate yet
+        return peers.client_secret(typed.client_secret)
+
+    @property
+    def _client_secret_of_api_server(self) -> str:
+        """The Secret with which the present API server reaches etcd; empty if it has none."""
+        live = self.deployments.get(API_SERVER)
+        pod = live.tree["spec"].get("template", {}).get("spec", {}) if live is not None else {}
+        secrets = ((volume.get("secret") or {}).get("secretName") or "" for volume in pod.get("volumes") or ())
+        return next((name for name in secrets if name.startswith(f"{secret_names.ETCD_CLIENT}-")), "")
+
+    def _is_client_settled(self, secret: str) -> bool:
+        """True if all pods of API servers have this Secret of a client of etcd, or there are none."""
+        live = self.deployments.get(API_SERVER)
+        if live is None:
+            return not self.has_pods(API_SERVER)
+        status = live.tree.get("status") or {}
+        if status.get("observedGeneration", 0) < live.metadata.generation:
+            return False
+        wanted = live.tree["spec"].get("replicas", 1)
+        if not wanted:
+            return not status.get("replicas", 0) and not self.has_pods(API_SERVER)
+        if not secret or self._client_secret_of_api_server != secret:
+            return False
+        counts = (status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas"))
+        return all(count == wanted for count in counts)
 
     @property
     def peer_files(self) -> Data | None:

@@ -47,8 +47,6 @@ def _controller(name: str) -> _Certificate:
 
 
 CERTIFICATES: Mapping[str, _Certificate] = {
-    names.ETCD_SERVER: _Certificate(names.CA_ETCD, _server("etcd-server", "etcd-main", "etcd-main-agent")),
-    names.ETCD_CLIENT: _Certificate(names.CA_ETCD, _client("etcd-client")),
     names.KUBELET_CLIENT: _Certificate(names.CA_KUBELET, _client("kube-apiserver", "system:masters")),
     names.METRICS_SERVER: _Certificate(names.CA_METRICS_SERVER, _server("metrics-server", "metrics-server")),
     "kube-controller-manager": _controller("kube-controller-manager"),
@@ -58,29 +56,19 @@ CERTIFICATES: Mapping[str, _Certificate] = {
     "gardenlet": _Certificate(names.CA, _client("gardener.cloud:gardenlet", "system:masters"), kubeconfig=True),
     names.ADMIN_KUBECONFIG: _Certificate(names.CA, _client("admin", "system:masters"), kubeconfig=True),
 }
-"""By the name of the secret. The authority of etcd is the seed's own: nothing outside the namespace uses it."""
-
-OWN = {names.CA_ETCD: "etcd"}
-"""The seed's own authority, with its common name. That of members of etcd is another (`peers.py`), because who has one
-of its certificates may write to etcd."""
-NAMES = (*OWN, *CERTIFICATES)
+"""By the name of the secret."""
 
 
 def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
     """The names of derived secrets that are outdated. Raises `InvalidSecret` if a persisted one is no authority."""
-    due_authorities = [name for name in OWN if not is_fresh(present.get(name), "ca.crt", None, now)]
-    known = {name: present[name] for name in OWN if name not in due_authorities}
-    secrets = {**persisted, **known}
     authorities = {
-        name: _authority(secrets, name).certificate
+        name: _authority(persisted, name).certificate
         for name in sorted({certificate.ca for certificate in CERTIFICATES.values()})
-        if name not in due_authorities
     }
-    return tuple(due_authorities) + tuple(
+    return tuple(
         name
         for name, certificate in CERTIFICATES.items()
-        if certificate.ca in due_authorities
-        or not is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
+        if not is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
     )
 
 
@@ -95,19 +83,13 @@ def derive(
     """Return the outdated secrets, derived again. Raises `InvalidSecret` if a persisted one is no authority."""
     due = outdated(persisted, present, now)
     derived: dict[str, Data] = {}
-    for name, common_name in OWN.items():
-        if name in due:
-            authority = Authority.create(common_name, now=now, rng=rng)
-            derived[name] = {"ca.crt": authority.certificate, "ca.key": authority.key}
-    authorities = {**persisted, **present, **derived}
     for name in due:
-        if name in CERTIFICATES:
-            certificate = CERTIFICATES[name]
-            ca = _authority(authorities, certificate.ca, rng)
-            pair = certificate.issue(ca, namespace, now)
-            derived[name] = pair_data(name, pair, ca.certificate)
-            if certificate.kubeconfig:
-                derived[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
+        certificate = CERTIFICATES[name]
+        ca = _authority(persisted, certificate.ca, rng)
+        pair = certificate.issue(ca, namespace, now)
+        derived[name] = pair_data(name, pair, ca.certificate)
+        if certificate.kubeconfig:
+            derived[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
     return derived
 
 

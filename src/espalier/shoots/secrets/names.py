@@ -29,10 +29,8 @@ PERSISTED = (
 )
 """The secrets that are persisted in the ShootState, the same in each seed: the proposal's list, in its order."""
 
-CA_ETCD = "ca-etcd"
 CA_ETCD_PEER = "ca-etcd-peer"
 ETCD_PEER = "etcd-peer"
-ETCD_SERVER = "etcd-server"
 ETCD_CLIENT = "etcd-client"
 KUBELET_CLIENT = "kube-apiserver-kubelet"
 METRICS_SERVER = "metrics-server"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -31,6 +31,8 @@ class MemoryGuard:
     proxy is shut."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
+        self.refusal: Callable[[Any], str] = lambda _files: ""
+        """Why a client with these files (None: without TLS) can't connect; empty if it can."""
         self._clock = clock
         self._rng = rng
         self._storage = MemoryStorage()

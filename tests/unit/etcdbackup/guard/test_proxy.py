@@ -401,6 +401,73 @@ async def test_tls_goes_through_with_the_clients_certificate(tmp_path: Path) -> 
         assert await cut(reader)
 
 
+@asynccontextmanager
+async def with_two_sockets() -> AsyncIterator[tuple[Setting, Behind]]:
+    """A proxy with a second socket for clients without TLS, and what listens there."""
+    async with guarded() as setting:
+        with tempfile.TemporaryDirectory(prefix="plain") as folder:
+            path, behind = Path(folder) / "etcd.sock", Behind()
+            server = await asyncio.start_unix_server(behind.accept, path)
+            setting.proxy._plain = str(path)
+            try:
+                yield setting, behind
+            finally:
+                server.close()
+                for writer in behind.writers:
+                    writer.transport.abort()
+
+
+@pytest.mark.parametrize(("sent", "is_plain"), [(b"\x16\x03\x01", False), (b"PRI * HTTP/2.0", True)])
+async def test_first_byte_chooses_the_socket(sent: bytes, is_plain: bool) -> None:
+    async with with_two_sockets() as (setting, plain):
+        setting.proxy.open(setting.hand.now + 10)
+        _, writer = await setting.client()
+        writer.write(sent)
+        etcd, _ = await (plain if is_plain else setting.behind).next()
+        assert await within(etcd.readexactly(len(sent))) == sent, "the first byte is etcd's as well"
+        assert (setting.behind if is_plain else plain).connections.empty()
+
+
+async def test_silent_client_is_cut_when_proxy_shuts() -> None:
+    async with with_two_sockets() as (setting, _):
+        setting.proxy.open(setting.hand.now + 10)
+        reader, _ = await setting.client()
+        await eventually(lambda: setting.proxy._silent)
+        setting.proxy.shut()
+        assert await cut(reader)
+
+
+async def test_silent_client_has_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_module, "FIRST_BYTE_TIMEOUT", 0.05)
+    async with with_two_sockets() as (setting, _):
+        setting.proxy.open(setting.hand.now + 10)
+        reader, _ = await setting.client()
+        assert await cut(reader)
+        assert not setting.proxy._silent
+
+
+async def test_silent_client_that_leaves_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_module, "MAX_CONNECTIONS", 1)
+    async with with_two_sockets() as (setting, _):
+        setting.proxy.open(setting.hand.now + 10)
+        _, writer = await setting.client()
+        await eventually(lambda: setting.proxy._silent)
+        assert await turned_away(setting), "it counts as a client"
+        writer.close()
+        await eventually(lambda: not setting.proxy._silent)
+
+
+async def test_first_byte_after_deadline_reaches_no_etcd() -> None:
+    async with with_two_sockets() as (setting, plain):
+        setting.proxy.open(setting.hand.now + 10)
+        reader, writer = await setting.client()
+        await eventually(lambda: setting.proxy._silent)
+        setting.hand.now += 10
+        writer.write(b"PRI")
+        assert await cut(reader)
+        assert plain.connections.empty()
+
+
 async def test_late_end_is_not_a_clean_end() -> None:
     """No timer has looked yet: a frozen guard goes on with what is ready to be read."""
     async with guarded() as setting:

@@ -69,10 +69,16 @@ def test_programs_have_version_and_networks_of_a_shoot() -> None:
 
 
 def test_etcd_behind_tls_is_shown_client_certificate() -> None:
-    plain, tls = rendered(API_SERVER), rendered(API_SERVER, ControlPlane(etcd="https://etcd-main-client:2379"))
+    plain = rendered(API_SERVER)
+    tls = ControlPlane().deployment(API_SERVER, shoot(), SHOOT, 1, "etcd-client-1")
     assert "--etcd-servers=http://etcd-main-client:2379" in container(plain)["args"]
     assert not [word for word in container(plain)["args"] if word.startswith("--etcd-cafile")]
-    assert "--etcd-certfile=/srv/kubernetes/etcd-client/etcd-client.crt" in container(tls)["args"]
+    assert {
+        f"--etcd-servers=https://etcd-main-client.{SHOOT}.svc:2379",
+        "--etcd-cafile=/srv/kubernetes/etcd-client-1/ca.crt",
+        "--etcd-certfile=/srv/kubernetes/etcd-client-1/tls.crt",
+        "--etcd-keyfile=/srv/kubernetes/etcd-client-1/tls.key",
+    } <= set(container(tls)["args"])
 
 
 def test_two_machine_controllers_never_run_at_once() -> None:

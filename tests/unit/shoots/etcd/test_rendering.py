@@ -200,6 +200,63 @@ def test_members_of_another_epoch_are_strangers() -> None:
     assert len(identities) == 2
 
 
+def secured(made: Etcd, *, plain: bool = False) -> Etcd:
+    """An etcd that demands certificates of its clients."""
+    tree = msgspec.to_builtins(made)
+    tree["spec"]["etcd"] = {
+        name: {"serverTLSSecretRef": {"name": "etcd-peer-1"}} for name in ("peerUrlTls", "clientUrlTls")
+    }
+    tree["metadata"]["annotations"] |= {metadata_keys.PLAIN_CLIENTS: "true"} if plain else {}
+    return msgspec.convert(tree, Etcd)
+
+
+@pytest.mark.parametrize("made", [etcd(), members()], ids=["one", "three"])
+def test_clients_of_etcd_present_certificates(made: Etcd) -> None:
+    """Its agent, in the same pod, has a socket without."""
+    [text] = [object_.body["data"] for object_ in rendered(secured(made), OWNER) if object_.resource == CONFIG_MAP]
+    configuration = yaml.safe_load(text["etcd.conf.yaml"])
+    assert configuration["listen-client-urls"] == "unix:///run/etcd/client.sock,unixs:///run/etcd/clients.sock"
+    assert configuration["client-transport-security"] == {
+        "cert-file": "/var/etcd/peer/tls.crt",
+        "key-file": "/var/etcd/peer/tls.key",
+        "trusted-ca-file": "/var/etcd/peer/clients.crt",
+        "client-cert-auth": True,
+        "skip-client-san-verification": True,
+    }
+    pods = containers(secured(made))
+    guard = etcd_guard.make_context("etcd-guard", list(pods["etcd"]["command"][2:])).params
+    assert (guard["etcd_socket"], guard["plain_socket"]) == ("/run/etcd/clients.sock", "")
+    assert "--endpoints=unix:///run/etcd/client.sock" in pods["backup-restore"]["command"]
+    assert {"name": "etcd-peer-tls", "mountPath": "/var/etcd/peer", "readOnly": True} in pods["etcd"]["volumeMounts"]
+    clients = [word for word in pods["backup-restore"]["command"] if word.startswith("--member-clients=")]
+    assert not [word for word in clients if "http://" in word]
+
+
+def test_etcd_takes_plain_clients_while_there_are_some() -> None:
+    """Its members call each other so, as one of an earlier gardenlet does not understand TLS."""
+    pods = containers(secured(members(), plain=True))
+    guard = etcd_guard.make_context("etcd-guard", list(pods["etcd"]["command"][2:])).params
+    assert (guard["etcd_socket"], guard["plain_socket"]) == ("/run/etcd/clients.sock", "/run/etcd/client.sock")
+    [clients] = [word for word in pods["backup-restore"]["command"] if word.startswith("--member-clients=")]
+    assert "https://" not in clients
+
+
+def test_etcd_of_an_earlier_gardenlet_is_not_restarted() -> None:
+    """Its configuration is the same to the byte: a changed file ends etcd."""
+    [text] = [object_.body["data"] for object_ in rendered(etcd(), OWNER) if object_.resource == CONFIG_MAP]
+    assert "listen-client-urls: unix:///run/etcd/client.sock\n" in text["etcd.conf.yaml"]
+    assert "client-transport-security" not in text["etcd.conf.yaml"]
+    assert not [word for word in containers(etcd())["etcd"]["command"] if "plain" in word]
+
+
+def test_certificates_of_clients_are_those_of_members() -> None:
+    made = secured(etcd())
+    assert made.spec.etcd.peer_url_tls is not None
+    made.spec.etcd.peer_url_tls = None
+    with pytest.raises(InvalidEtcd, match=r"clientUrlTls.serverTLSSecretRef.name: found etcd-peer-1, allowed is none"):
+        rendered(made, OWNER)
+
+
 def test_members_demand_certificates_of_each_other() -> None:
     [text] = [object_.body["data"] for object_ in rendered(members(), OWNER) if object_.resource == CONFIG_MAP]
     configuration = yaml.safe_load(text["etcd.conf.yaml"])

@@ -579,7 +579,7 @@ def test_etcd_of_three_waits_for_certificates() -> None:
 async def test_renewal_goes_on_once_pods_are_ready() -> None:
     """The Etcd names the next Secret only when all its pods have the last one."""
     secrets_here = dict(peer_secrets())
-    [before] = [name for name in secrets_here if name != CA_ETCD_PEER]
+    [before] = [name for name in secrets_here if name.startswith("etcd-peer-")]
     del secrets_here[CA_ETCD_PEER]
     body = stamped(rendering.etcd(scope(**three()), replicas=3))
     body["metadata"] |= {"generation": 2, "creationTimestamp": NOW.isoformat()}

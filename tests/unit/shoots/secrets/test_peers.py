@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from espalier.kube.connection.pki import KeyPair
-from espalier.shoots.secrets import derived, names
+from espalier.shoots.secrets import derived, names, peers
 from espalier.shoots.secrets.persisted import Data, authority_of
 from espalier.shoots.secrets.validity import validity
 from tests.support.etcd.peer_secrets import NOW, PeerSecrets
@@ -20,9 +20,9 @@ from tests.support.etcd.peer_secrets import NOW, PeerSecrets
 YEAR = timedelta(days=365)
 
 
-def accepts(reader: Data, other: Data) -> bool:
-    """True if a member with the first files lets in one with the second."""
-    authorities = x509.load_pem_x509_certificates(reader["ca.crt"])
+def accepts(reader: Data, other: Data, file: str = "ca.crt") -> bool:
+    """True if who has the first files lets in one with the second, by the authorities in this file."""
+    authorities = x509.load_pem_x509_certificates(reader[file])
     return any(validity(other["tls.crt"], KeyPair(pem(authority), b"").certificate) for authority in authorities)
 
 
@@ -35,11 +35,25 @@ class Pods(PeerSecrets):
     """They are asked whether they accept each other."""
 
     mounted: list[Data] = field(default_factory=list)
+    client: str = ""
+    """The Secret of the pod of kube-apiserver."""
+    client_mounted: Data = field(default_factory=dict)
+
+    def use(self) -> peers.Use:
+        """kube-apiserver has its Secret as well."""
+        use = super().use()
+        return peers.Use(use.secret, use.is_settled and self.client in ("", peers.client_secret(self.wanted)))
 
     def start(self) -> None:
-        """All three begin."""
+        """All begin."""
         super().start()
         self.mounted = [self.secrets[self.wanted]] * 3
+        self.replace_client()
+
+    def replace_client(self) -> None:
+        """The pod of kube-apiserver is replaced by one of the newest template."""
+        self.client = peers.client_secret(self.wanted)
+        self.client_mounted = self.secrets[self.client]
 
     def replace(self, member: int) -> Data:
         """A pod is replaced by one of the newest template."""
@@ -48,11 +62,14 @@ class Pods(PeerSecrets):
 
     def roll(self) -> None:
         """Replace them one by one until nothing is due; at every moment all accept each other."""
-        for _ in range(20):
+        for _ in range(30):
             if outdated := self.outdated():
                 self.replace(outdated[0])
                 self.check()
-            if not self.reconcile() and not self.outdated():
+            elif self.client != peers.client_secret(self.wanted):
+                self.replace_client()
+                self.check()
+            if not self.reconcile() and not self.outdated() and self.client == peers.client_secret(self.wanted):
                 return
         raise AssertionError("it never ends")
 
@@ -61,6 +78,10 @@ class Pods(PeerSecrets):
         for reader in self.mounted:
             for other in self.mounted:
                 assert accepts(reader, other), self.of_pods
+                assert accepts(reader, other, "clients.crt"), "agents reach the etcds of other members"
+            assert accepts(reader, self.client_mounted, "clients.crt"), "etcd refuses kube-apiserver"
+            assert accepts(self.client_mounted, reader), "kube-apiserver refuses etcd"
+            assert not accepts(reader, self.client_mounted), "kube-apiserver is neither a member nor an agent"
 
 
 def started() -> Pods:
@@ -73,24 +94,41 @@ def started() -> Pods:
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_renewal_replaces_each_member_three_times(is_lost: bool) -> None:
     pods = started()
-    before = pods.authority()
+    before, former = pods.authority(), pods.secrets[names.CA_ETCD_PEER]["clients-ca.crt"]
+    assert has_former(pods.mounted[0], former)
     if is_lost:
         del pods.secrets[names.CA_ETCD_PEER]
     else:
         pods.now += 7 * YEAR
         pods.secrets[pods.wanted] = {**pods.secrets[pods.wanted], **leaf_of(pods)}
         pods.mounted = [pods.secrets[pods.wanted]] * 3
+        pods.secrets[pods.client] = {**pods.secrets[pods.client], **client_leaf_of(pods)}
+        pods.client_mounted = pods.secrets[pods.client]
     pods.reconcile()
     pods.roll()
     assert pods.replaced == 9
     assert pods.authority() != before
     assert pods.secrets[pods.wanted]["ca.crt"] == pods.authority(), "the old one is trusted no more"
-    assert sorted(pods.secrets) == sorted((names.CA_ETCD_PEER, pods.wanted))
+    assert sorted(pods.secrets) == sorted((names.CA_ETCD_PEER, pods.wanted, peers.client_secret(pods.wanted)))
+    assert not has_former(pods.mounted[0], former), "the former client is trusted no more"
+
+
+def has_former(member: Data, former: bytes) -> bool:
+    """True if a member trusts this authority of clients."""
+    return former in member["clients.crt"]
 
 
 def leaf_of(pods: Pods) -> Data:
     """A certificate of today by the present authority."""
     pair = authority_of(pods.secrets[names.CA_ETCD_PEER]).issue_peer("etcd-peer", names=["x"], now=pods.now, days=90)
+    return {"tls.crt": pair.certificate, "tls.key": pair.key}
+
+
+def client_leaf_of(pods: Pods) -> Data:
+    """The same for kube-apiserver."""
+    authorities = pods.secrets[names.CA_ETCD_PEER]
+    data = {"ca.crt": authorities["clients-ca.crt"], "ca.key": authorities["clients-ca.key"]}
+    pair = authority_of(data).issue_client("kube-apiserver", now=pods.now, days=90)
     return {"tls.crt": pair.certificate, "tls.key": pair.key}
 
 
@@ -100,7 +138,7 @@ def test_members_accept_each_other_whatever_happens(seed: int) -> None:
     rng = random.Random(seed)
     pods = started()
     for _ in range(30):
-        match rng.randrange(4):
+        match rng.randrange(6):
             case 0:
                 pods.reconcile(crash=rng.randrange(3))
             case 1 if rng.random() < 0.3:
@@ -110,10 +148,14 @@ def test_members_accept_each_other_whatever_happens(seed: int) -> None:
             case 3:
                 member = rng.randrange(3)  # its pod is lost, and starts again
                 pods.mounted[member] = pods.secrets[pods.of_pods[member]]
+            case 4:
+                pods.replace_client()
+            case 5:  # its pod is lost, and starts again
+                pods.client_mounted = pods.secrets[pods.client]
             case _:
                 pods.reconcile()
         pods.check()
-        assert {pods.wanted, *pods.of_pods} <= pods.secrets.keys(), "a pod could not start"
+        assert {pods.wanted, *pods.of_pods, pods.client} <= pods.secrets.keys(), "a pod could not start"
     pods.reconcile()
     pods.roll()
 
@@ -124,8 +166,47 @@ def test_members_of_etcd_have_their_own_authority() -> None:
     peer = KeyPair(pods.secrets[pods.wanted]["tls.crt"], b"").x509
     usages = peer.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert set(usages) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    client = KeyPair(pods.secrets[pods.client]["tls.crt"], b"").x509
+    usages = client.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert set(usages) == {ExtendedKeyUsageOID.CLIENT_AUTH}
     assert names.CA_ETCD_PEER not in {certificate.ca for certificate in derived.CERTIFICATES.values()}
-    assert names.CA_ETCD_PEER not in derived.OWN
+
+
+def test_secrets_of_an_earlier_gardenlet_are_completed() -> None:
+    """Its etcd had no TLS for clients: members are replaced once, and trust each other throughout."""
+    pods = started()
+    authorities = pods.secrets[names.CA_ETCD_PEER]
+    pods.secrets = {
+        names.CA_ETCD_PEER: {name: authorities[name] for name in ("ca.crt", "ca.key")},
+        "etcd-peer-1": {name: data for name, data in pods.mounted[0].items() if name != "clients.crt"},
+        **{name: {} for name in ("ca-etcd", "etcd-server", "etcd-client")},
+    }
+    pods.wanted, pods.client, pods.replaced = "etcd-peer-1", "", 0
+    pods.of_pods, pods.mounted = ["etcd-peer-1"] * 3, [pods.secrets["etcd-peer-1"]] * 3
+    assert pods.reconcile()
+    for member in range(3):
+        pods.replace(member)
+        assert all(accepts(reader, other) for reader in pods.mounted for other in pods.mounted)
+    pods.replace_client()
+    pods.check()
+    pods.roll()
+    assert pods.replaced == 3
+    assert sorted(pods.secrets) == sorted((names.CA_ETCD_PEER, pods.wanted, pods.client))
+
+
+def test_renewal_waits_for_kube_apiserver() -> None:
+    """The next step begins once kube-apiserver has what members have; else it would be refused."""
+    pods = started()
+    del pods.secrets[names.CA_ETCD_PEER]
+    pods.reconcile()
+    preparing = pods.wanted
+    for member in range(3):
+        pods.replace(member)
+    pods.reconcile()
+    assert pods.wanted == preparing
+    pods.replace_client()
+    pods.reconcile()
+    assert pods.wanted != preparing
 
 
 def test_nothing_is_trusted_before_all_have_it() -> None:
@@ -134,6 +215,7 @@ def test_nothing_is_trusted_before_all_have_it() -> None:
     del pods.secrets[names.CA_ETCD_PEER]
     pods.reconcile()
     first = pods.mounted[0]["tls.crt"]
+    pods.replace_client()
     for member in (0, 1):
         pods.replace(member)
         pods.reconcile()
@@ -160,11 +242,11 @@ def test_renewal_without_members_takes_one_step() -> None:
     pods = started()
     before = pods.authority()
     del pods.secrets[names.CA_ETCD_PEER]
-    pods.wanted = ""
+    pods.wanted = pods.client = ""
     pods.of_pods = []
     pods.reconcile()
     assert pods.secrets[pods.wanted]["ca.crt"] == pods.authority() != before
-    assert len(pods.secrets) == 2
+    assert len(pods.secrets) == 3
 
 
 def test_ended_certificate_is_replaced_at_once() -> None:

@@ -188,6 +188,15 @@ FOUNDING: Annotated[
     ),
 ] = DOMAIN + "founding"
 
+PLAIN_CLIENTS: Annotated[
+    str,
+    Annotation(
+        "Etcd",
+        Writer.GARDENLET,
+        "`true`: etcd also answers clients without TLS, as kube-apiserver does not present its certificate yet.",
+    ),
+] = DOMAIN + "plain-clients"
+
 SEED: Annotated[str, Label("ShootState", Writer.GARDENLET, "The seed that keeps it up to date.")] = DOMAIN + "seed"
 """Its gardenlet watches no others."""
 

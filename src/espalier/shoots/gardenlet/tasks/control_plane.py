@@ -244,7 +244,7 @@ def _keep_roles(ctx: ShootContext, roles: Roles) -> None:
 
 def _deploy(ctx: ShootContext, name: str, replicas: int) -> Verdict:
     live = ctx.scope.deployments.get(name)
-    body = ctx.tools.renderer.deployment(name, ctx.scope.shoot, ctx.namespace, replicas)
+    body = ctx.tools.renderer.deployment(name, ctx.scope.shoot, ctx.namespace, replicas, ctx.scope.client_secret)
     verdict = apply_object(ctx, DEPLOYMENT, live, body)
     if not isinstance(verdict, Done) or live is None:
         return verdict

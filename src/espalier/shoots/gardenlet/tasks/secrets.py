@@ -22,8 +22,8 @@ from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
 from espalier.shoots.secrets import derived, names, peers, persisted
 from espalier.shoots.secrets.persisted import Data
 
-_PEERS = (AGENT_SERVICE, *(f"{MAIN}-{member}.{MAIN}-peer" for member in range(MEMBERS)))
-"""The names of etcd's members and of the Service of their agents, below that of their namespace."""
+_PEERS = (AGENT_SERVICE, f"{MAIN}-client", *(f"{MAIN}-{member}.{MAIN}-peer" for member in range(MEMBERS)))
+"""The names of etcd's members, and of the Services of their agents and clients, below that of their namespace."""
 
 
 def generate(ctx: ShootContext) -> Verdict:

@@ -28,6 +28,8 @@ _BUCKETS = "file:///"
 _CONFIGURATION = "--config-file="
 RUN, PEERS, PEER_PORT = "/run/etcd", "/var/etcd/peer", 2380
 """Of a member of three: the volume of both containers, its certificates, and its port for peers."""
+MEMBER_FILE = f"{RUN}/etcd.conf.yaml"
+"""The configuration of a member of three, which its agent writes."""
 _PEER_FOLDER = "peer"
 _BASE, _URLS = "etcd-config", ("member-clients", "member-agents")
 
@@ -50,7 +52,8 @@ class EtcdProcesses:
         flags = {"listen": f"{HOST}:0"}
         command = [*ESPALIER, *map(mounts.here, with_flags(words, flags)), "--", str(self.etcd)]
         variables: dict[str, str] = {}
-        if is_member := PEERS in container.volumes:
+        is_member = f"{_CONFIGURATION}{MEMBER_FILE}" in etcd
+        if is_member:
             self._provide_certificates(container, mounts)
             variables["HTTPS_PROXY"] = await https_proxy(container)
             container.listen(PEER_PORT, TcpEndpoint(_peer_port(container)))

@@ -44,7 +44,8 @@ class KubernetesProcesses:
         mounts, command_line = Mounts.of(container, self.home), CommandLine.of(container.arguments)
         etcd = urlsplit(command_line.text("etcd-servers"))
         port = await forwarded(container, etcd.hostname or "", etcd.port or _HTTPS)
-        flags = {"etcd-servers": f"{etcd.scheme}://{HOST}:{port}"}
+        host = "localhost" if etcd.scheme == "https" else HOST  # the name in etcd's certificate
+        flags = {"etcd-servers": f"{etcd.scheme}://{host}:{port}"}
         authority = container.volumes[AUTHORITY]
         endpoint = ApiServer(Authority.load(authority["ca.crt"], authority["ca.key"]), container.clock)
         try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.etcd_keys import Keys
 from espalier.apiserver.storage.etcd_store import EtcdStore, StoreLost
+from espalier.cli.local.environment.seed_programs.client_tls import Files
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine
 from espalier.etcd.client import Client
+from espalier.simulator.etcd.guarded import MemoryGuard
 from espalier.simulator.etcd.reaching import ContainerTransport, EtcdEndpoint
 from espalier.simulator.pods.runtimes.in_process import Container
 from espalier.simulator.pods.runtimes.life import Life
@@ -21,13 +25,17 @@ UNSTARTED = 1
 async def kube_apiserver(container: Container) -> int:
     """Serve until etcd has been gone for 10 seconds (decision 0111)."""
     command_line = CommandLine.of(container.arguments)
-    host, _, port = command_line.text("etcd-servers").rpartition("//")[2].rpartition(":")
+    url = urlsplit(command_line.text("etcd-servers"))
+    host, port = url.hostname or "", url.port or 0
+    files = _files(container, command_line) if url.scheme == "https" else None
 
     def find() -> tuple[EtcdEndpoint, Life]:
-        listener = container.find(host, int(port))
+        listener = container.find(host, port)
         endpoint = listener.endpoint
-        if not (hasattr(endpoint, "transport") and hasattr(endpoint, "disconnect")):
+        if not isinstance(endpoint, MemoryGuard):
             raise ConnectionRefused(f"no etcd listens on {host}:{port}")
+        if refusal := endpoint.refusal(files):
+            raise ConnectionRefused(f"{host}:{port}: {refusal}")
         return endpoint, listener.life
 
     client = Client(ContainerTransport(find, container.life), rng=container.random)
@@ -51,3 +59,14 @@ async def kube_apiserver(container: Container) -> int:
     finally:
         ready = False
         await server.close()
+
+
+def _files(container: Container, command_line: CommandLine) -> Files:
+    """The files with which it reaches etcd."""
+
+    def content(flag: str) -> bytes:
+        folder, _, name = command_line.text(flag).rpartition("/")
+        return bytes(container.volumes[folder][name])
+
+    content("etcd-keyfile")
+    return Files(content("etcd-certfile"), content("etcd-cafile"))

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
+from espalier.cli.local.environment.seed_programs.client_tls import ClientPort, Files
 from espalier.cli.local.environment.seed_programs.command_line import CommandLine
 from espalier.etcd.transport import Transport
 from espalier.etcdbackup.running.data.memory import MemoryData
 from espalier.etcdbackup.running.parts import NotStarted
+from espalier.shoots.etcd import names
+from espalier.shoots.secrets import peers
 from espalier.simulator.etcd.guarded import MemoryGuard
 from espalier.simulator.pods.runtimes.in_process import Container
 from espalier.simulator.pods.runtimes.life import ContainerEnded, Life
@@ -42,13 +45,24 @@ async def etcd(container: Container) -> int:
     """Run the guard; its agent decides when etcd runs, and until when clients are admitted."""
     guard = disk_of(container).guard
     container.life.at_end(guard.kill)
-    container.listen(CommandLine.of(container.arguments).port("listen", CLIENTS), guard)
+    command_line = CommandLine.of(container.arguments)
+    guard.refusal = _client_port(container, command_line).refusal
+    container.listen(command_line.port("listen", CLIENTS), guard)
     try:
         await asyncio.get_running_loop().create_future()
     finally:
         if not container.life.over:  # SIGTERM
             await guard.stop()
     return 0
+
+
+def _client_port(container: Container, command_line: CommandLine) -> ClientPort:
+    """The port as the guard's sockets say: etcd demands certificates on one of them."""
+    if command_line.text("etcd-socket") != names.TLS_SOCKET:
+        return ClientPort(None, takes_plain=True)
+    files = container.volumes[names.PEER_PATH]
+    server = Files(files[peers.CERTIFICATE], files[peers.CLIENTS])
+    return ClientPort(server, takes_plain=command_line.is_set("plain-socket"))
 
 
 class PodGuard:
