@@ -22,8 +22,8 @@ from tests.support.gardens.etcd_ports import (
 from tests.support.waiting import eventually
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-RESTART = 12.0
-"""Seconds of one restart of a simulated etcd, and until its API server answers again."""
+RESTART = 3.0
+"""Seconds, of the simulated clock, in which an etcd restarts. An API server that it does not understand ends in 10."""
 
 
 def test_etcd_of_earlier_gardenlet_gets_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
