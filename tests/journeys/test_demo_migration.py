@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from espalier.api.core import SECRET
-from espalier.api.gardener.garden.shoot import Shoot
-from espalier.api.gardener.machines import Machine
+from espalier.api import conditions
+from espalier.api.core import NODE, SECRET
+from espalier.api.gardener.garden.shoot import EVERY_NODE_READY, Shoot
+from espalier.api.gardener.machines import Machine, MachineDeployment
+from espalier.api.gardener.vocabulary.metadata_keys import OPERATION, RECONCILE
 from espalier.api.gardener.vocabulary.operations import OperationState
 from espalier.cli.local.demo_migration import table
 from espalier.cli.local.environment.garden.gardens import Garden
@@ -145,6 +147,37 @@ def test_commands_show_plan_and_make_a_move(
                 moved = await espalier("shoots", "migrate", "apple", *IN_NAMESPACE, "--to", "east", "--timeout", "5m")
                 assert moved.complaint.splitlines()[-1] == "✓ shoot garden-dev/apple runs on seed east"
                 await overdue_moves_say_what_they_wait_for(garden, espalier)
+
+    virtual.run(story, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.soak
+def test_nodes_go_with_their_deleted_machines() -> None:
+    """So the shoot says that nodes are missing; a requested reconcile brings them back."""
+    settings = quick_settings(random_keys=False)
+
+    async def story(simulation: virtual.Simulation) -> None:
+        async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
+            told = MigrationScenario(garden, writes_every=WRITES_EVERY)
+            async with told.begun("east"):
+                seed = garden.seeds["east"].client
+                before = set(await machines(garden, "east"))
+                for deployment in (await seed.list(MachineDeployment.resource, TECHNICAL_ID)).items:
+                    await seed.delete(MachineDeployment.resource, deployment.name, TECHNICAL_ID)
+
+                async def has(status: str, reason: str) -> bool:
+                    shoot = (await garden.client.get(Shoot.resource, "apple", "garden-dev")).decode(Shoot)
+                    ready = conditions.get(shoot.status.conditions, EVERY_NODE_READY)
+                    return ready is not None and (ready.status, ready.reason) == (status, reason)
+
+                await eventually(lambda: has("False", "NodesMissing"), within=180)
+                patch = {"metadata": {"annotations": {OPERATION: RECONCILE}}}
+                await garden.client.patch(Shoot.resource, "apple", "garden-dev", patch=patch, type=PatchType.MERGE)
+                await eventually(lambda: has("True", "EveryNodeReady"), within=180)
+                after = set(await machines(garden, "east"))
+                assert (len(after), after & before) == (len(before), set())
+                nodes = {node.name for node in (await garden.shoot(TECHNICAL_ID).list(NODE)).items}
+                assert len(nodes) == len(after)
 
     virtual.run(story, epoch=EPOCH, seed=1)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import structlog
 
 from espalier.api.cloud import CallCloud, VirtualMachine
-from espalier.api.core import NAMESPACE, SECRET, Secret
+from espalier.api.core import NAMESPACE, NODE, SECRET, Secret
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
@@ -18,6 +19,8 @@ from espalier.api.gardener.vocabulary.reasons import MachineReason
 from espalier.api.meta import Observed
 from espalier.api.resource import Key
 from espalier.api.trees import json_trees
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.component import Host
 from espalier.runtime.concurrency import together
@@ -55,6 +58,8 @@ ORPHAN_PERIOD = 1800.0
 """Seconds between two searches for virtual machines without a Machine."""
 ORPHAN_GRACE = 300.0
 """Seconds for which a virtual machine must have no Machine before it is deleted."""
+NODE_TIMEOUT = 5.0
+"""Seconds for the deletion of a node in the shoot."""
 CONCURRENT_CALLS = 10
 """The number of concurrent calls to the cloud."""
 
@@ -78,12 +83,14 @@ class MachineController:
         leases: Leases,
         timing: Timing,
         tokens: BootstrapTokens | None = None,
+        shoot: Client | None = None,
     ) -> None:
         self._call = call
         self._views = views
         self._leases = leases
         self._timing = timing
         self._tokens = tokens
+        self._shoot = shoot
         self._clock = host.manager.clock
         self._rng = host.manager.rng
         self._workers = host.caches.of(Worker.resource)
@@ -205,6 +212,7 @@ class MachineController:
         if isinstance(action, Terminate):
             if view.virtual is not None:
                 await cloud.delete(view.virtual)
+            await self._delete_node(view.object.metadata.labels.get(objects.NODE_LABEL))
             await writer.remove_finalizer(Machine.resource, view.object, FINALIZER)
             return
         machine = await writer.add_finalizer(Machine.resource, view.object, FINALIZER)
@@ -214,6 +222,15 @@ class MachineController:
         metadata = {"labels": {objects.NODE_LABEL: virtual.name}}
         wanted = {"spec": {"providerID": objects.provider_id(virtual)}, "metadata": metadata}
         await writer.merge(Machine.resource, machine, wanted)
+
+    async def _delete_node(self, name: str | None) -> None:
+        """Delete the node of a machine that is gone, as nobody else does. One that stays because the shoot does not
+        answer holds up no machine."""
+        if self._shoot is None or not name:
+            return
+        with suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(NODE_TIMEOUT):
+                await self._shoot.delete(NODE, name)
 
     async def _create(self, view: MachineView, cloud: Cloud, classes: Sequence[Object]) -> VirtualMachine:
         class_ = class_of(view, classes)

@@ -26,7 +26,7 @@ from espalier.etcdbackup.running import agent as running_agent
 from espalier.etcdbackup.running.parts import Origin
 from espalier.etcdbackup.snapshots.names import Kind, parse_key
 from espalier.etcdbackup.snapshots.reading import read_inventory
-from espalier.etcdbackup.snapshotter.full import newest_revision
+from espalier.etcdbackup.snapshotter.full import newest_revision, take_full
 from espalier.etcdbackup.stores.errors import Unavailable
 from tests.support.etcd.moves import CLUSTER, Moves, Seat, moving
 from tests.support.sampling import sampled
@@ -549,7 +549,7 @@ def test_final_snapshot_waits_for_one_that_is_being_taken(monkeypatch: pytest.Mo
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(30)
-        run, order, take = source.run, list[str](), running_agent.take_full
+        run, order = source.run, list[str]()
         assert run is not None
         backups = run.backups.run
 
@@ -564,7 +564,7 @@ def test_final_snapshot_waits_for_one_that_is_being_taken(monkeypatch: pytest.Mo
 
         async def noted(*arguments: Any, **options: Any) -> Any:
             order.append("final" if options.get("is_final") else "full")
-            return await take(*arguments, **options)
+            return await take_full(*arguments, **options)
 
         monkeypatch.setattr(run.backups, "run", slow_backups)
         assert run._backup_task is not None

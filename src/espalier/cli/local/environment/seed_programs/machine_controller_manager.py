@@ -49,8 +49,9 @@ class MachineControllers:
             component=NAME,
             fill_within=None,
         )
-        tokens = BootstrapTokens(client_in(container), container.clock) if self.joins_by_token else None
-        assemble(manager, [setup.component(call, self.timing, tokens)])
+        shoot = client_in(container)
+        tokens = BootstrapTokens(shoot, container.clock) if self.joins_by_token else None
+        assemble(manager, [setup.component(call, self.timing, tokens, shoot)])
 
         async def answers(_path: str) -> int:
             return 200 if manager.leading.is_set() else 503
