@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MOST_DIGITS = 16
 """The largest number of digits: more than any epoch or revision has."""
+LARGEST = 10**MOST_DIGITS - 1
+"""The largest number that can be read."""
 
 
 def whole_number(text: str | None) -> int | None:

@@ -14,6 +14,7 @@ from espalier.api.core import ROLE, SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import FINALIZER, PersistedSecret, ShootState
+from espalier.api.gardener.numbers import LARGEST
 from espalier.api.gardener.responsibility import is_deletion_confirmed
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
@@ -47,6 +48,11 @@ def later_epoch_of(state: Object, epoch: int) -> str:
         f"metadata.annotations[{metadata_keys.EPOCH}] of the ShootState, was changed: restore it from a backup of the "
         "garden"
     )
+
+
+def _next_revision(present: int, least: int = 0) -> str:
+    """The revision of a write. The largest one stays: a larger one could not be read, and would count as none."""
+    return str(min(max(present + 1, least), LARGEST))
 
 
 class ShootStates:
@@ -85,7 +91,7 @@ class ShootStates:
         state = await self.read(shoot)
         if state is None:
             annotations, labels = self._annotations_and_labels(epoch)
-            annotations[metadata_keys.STATE_REVISION] = str(revision_of(shoot) + 1)
+            annotations[metadata_keys.STATE_REVISION] = _next_revision(revision_of(shoot))
             created = await self._writer.create(ShootState.resource, _new(shoot, (annotations, labels)))
             state = created if created is not None else await self.read(shoot)
         if state is None:
@@ -159,7 +165,7 @@ class ShootStates:
             present = revision_of(state)
             if document.body == before and present >= revision:
                 return state
-            document.annotate({metadata_keys.STATE_REVISION: str(max(present + 1, revision))}, {})
+            document.annotate({metadata_keys.STATE_REVISION: _next_revision(present, revision)}, {})
             try:
                 return await self._writer.replace(ShootState.resource, document.body)
             except Conflict:

@@ -10,12 +10,14 @@ from espalier.api.core import SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import PersistedSecret, ShootState
+from espalier.api.gardener.numbers import LARGEST
 from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.vocabulary.metadata_keys import STATE_REVISION
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object
 from espalier.shoots.state import pieces
-from espalier.shoots.state.document import Document
+from espalier.shoots.state.document import Document, revision_of
 from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
 from tests.support.gardens.shoot_states import NAME, PROJECT, World, json_of, told
@@ -113,6 +115,17 @@ async def test_claim_does_not_read_a_fresh_state_again(world: World) -> None:
     before = reads(world)
     assert (await states.claim(shoot, 2, state)).secrets == {"ca": CA}
     assert reads(world) == before
+
+
+@told
+async def test_largest_revision_is_not_exceeded(world: World) -> None:
+    """A larger one could not be read, and would count as none: the ShootState would look older than it is."""
+    shoot, states = await world.shoot(), world.states()
+    live = await states.ensure(shoot, 1)
+    tree = {**live.tree, "metadata": {**live.tree["metadata"], "annotations": {STATE_REVISION: str(LARGEST)}}}
+    await world.garden.client.replace(ShootState.resource, tree)
+    written = await states.persist(shoot, [CA], 1)
+    assert revision_of(written) == LARGEST
 
 
 def reads(world: World) -> int:
