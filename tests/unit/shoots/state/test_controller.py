@@ -14,10 +14,13 @@ from espalier.api.gardener.extensions.control_plane import ControlPlane
 from espalier.api.gardener.extensions.extension import Extension
 from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.api.gardener.extensions.network import Network
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.vocabulary.metadata_keys import STATE_REVISION
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
+from espalier.shoots.state.document import revision_of
 from espalier.shoots.state.kinds import declared
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
 from espalier.shoots.state.pieces import TruncatedState
@@ -172,6 +175,28 @@ async def test_lagging_seed_writes_nothing_after_a_claim(world: World) -> None:
         await world.settled(60)
         assert stored.state_for("Infrastructure", "infrastructure") == b'"last"'
         assert await world.entries() == {"Infrastructure/infrastructure": "last"}
+
+
+@told
+async def test_restored_shoot_state_keeps_its_revision(world: World) -> None:
+    """By that its destination judges whether it is an older one; a settled shoot's is made later than was reported."""
+
+    async def revision() -> int:
+        return revision_of(await world.garden.client.get(ShootState.resource, NAME, PROJECT))
+
+    async def report(revision: str) -> None:
+        reported = {"metadata": {"annotations": {STATE_REVISION: revision}}}
+        await world.garden.client.patch(Shoot.resource, NAME, PROJECT, patch=reported, type=PatchType.MERGE)
+
+    await world.set_state("last")
+    await report("40")
+    async with world.syncing():
+        assert await revision() >= 40
+    await report("80")
+    owned = Ownership().add("a", "bucket-a").start(1, "a").add("b", "bucket-b")
+    await world.set_shoot("b", "b", "Restore", "Processing", ownership=owned)
+    async with world.syncing("b"):
+        assert await revision() < 80
 
 
 @pytest.mark.demand("G40")

@@ -128,6 +128,14 @@ async def test_largest_revision_is_not_exceeded(world: World) -> None:
     assert revision_of(written) == LARGEST
 
 
+@told
+async def test_shoot_state_made_again_is_no_older_one(world: World) -> None:
+    """Somebody has deleted it; no seed would restore one with a smaller revision than was reported."""
+    patch = {"metadata": {"annotations": {STATE_REVISION: "7"}}}
+    await world.garden.client.patch(Shoot.resource, NAME, PROJECT, patch=patch, type=PatchType.MERGE)
+    assert revision_of(await world.states().ensure(await world.shoot(), 1)) == 8
+
+
 def reads(world: World) -> int:
     return sum(count for (_, what, *_), count in world.garden.server.requests.items() if what == "shootstates")
 
