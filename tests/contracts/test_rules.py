@@ -102,6 +102,7 @@ SPEC: Fields = {
         "items": NAME,
         RULES: rule("self.all(x, self.exists_one(y, x == y))", "each once"),
     },
+    "ranges": {"type": "array", "maxItems": 5, "items": NAME, RULES: rule("self.all(x, isCIDR(x))", "CIDRs")},
 }
 
 
@@ -200,6 +201,8 @@ REFUSED: list[tuple[Fields, list[tuple[str, str, str]]]] = [
     ({"names": {"x.y": 2}}, [(INVALID, "spec.names", "Invalid value: x__dot__y is 1")]),
     ({"names": {"u__v": 2}}, [(INVALID, "spec.names", "Invalid value: u__underscores__v is 1")]),
     ({"every": ["a", "a"]}, [(INVALID, "spec.every", "Invalid value: each once")]),
+    ({"ranges": ["10.0.0.0/\u0668"]}, [(INVALID, "spec.ranges", "Invalid value: CIDRs")]),  # an 8 of Arabic
+    ({"ranges": ["10.0.0.0/08"]}, [(INVALID, "spec.ranges", "Invalid value: CIDRs")]),
 ]
 
 
@@ -232,6 +235,7 @@ async def test_objects_that_keep_them_are_created(client: Client, namespace: str
         "names": {"a-b": 1, "namespace": 1, "x.y": 1, "u__v": 1},
         "absent": None,
         "every": ["a"],
+        "ranges": ["10.0.0.0/8", "10.0.0.1/0", "::1/128"],
     }
     await client.create(rules, body(namespace, "judged", kept))
 

@@ -219,7 +219,7 @@ def _is_ip(text: str) -> bool:
 def _is_cidr(text: str) -> bool:
     """Kubernetes' `isCIDR`: an address and a prefix length; bits of hosts may be set."""
     address, slash, length = text.partition("/")
-    if not slash or not length.isdecimal() or not _is_ip(address):
+    if not slash or not re.fullmatch("[0-9]+", length) or not _is_ip(address):
         return False
     return int(length) <= ipaddress.ip_address(address).max_prefixlen and (length == "0" or length[0] != "0")
 
