@@ -106,8 +106,17 @@ def test_scenario_2_with_one_management_cluster(machine: Machine, server: GitSer
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
     asyncio.run(workload_by_pushes(kubeconfig, server))
     assert server.git("rev-list", "--count", f"{head}..main") == "3"
-    deleted = machine.espalier("delete", "cluster", "management")
+    server.hook("update", "exit 1")
+    refused = machine.give("delete", "cluster", "management", "--push")
+    told = " ".join(refused.err.split())
+    assert (refused.code, "default/management is not deleted, and its Flux is suspended" in told) == (1, True), told
+    (server.folder / "hooks" / "update").unlink()
+    tried = machine.give("delete", "cluster", "management", "--push", "--dry-run=server")
+    assert (tried.code, f"{BASE}/flux-system/gotk-sync.yaml: removed" in tried.err) == (0, True), tried.err
+    deleted = machine.give("delete", "cluster", "management", "--push")
     assert deleted.code == 0, deleted.err
+    assert "its files are still" not in deleted.err
+    assert server.git("ls-tree", "-r", "--name-only", "main") == ""
 
 
 def test_push_commits_what_a_command_changes(machine: Machine, server: GitServer) -> None:
@@ -336,6 +345,7 @@ def test_a_management_cluster_makes_one_that_git_owns(machine: Machine, server: 
     assert asyncio.run(content_of(first)) == before
     deleted = machine.give("delete", "cluster", "second", *by)
     assert deleted.code == 0, deleted.err
+    assert "branch main: remove clusters/second/second/eksa-system and the files" in " ".join(deleted.err.split())
     assert asyncio.run(content_of(first)) == before
 
 

@@ -133,6 +133,24 @@ def removed_files(folder: str, kustomization: Key, existing: Mapping[str, bytes]
     return gone | _unlisted(path, existing.get(path), f"{kustomization.name}.yaml")
 
 
+def removed_management_files(folder: str, kustomization: Key, existing: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    """The same of a management cluster: also Flux's own files, and the list of these once nothing else is in it.
+
+    Raises `Unfit` as `removed_files`.
+    """
+    gone = removed_files(folder, kustomization, existing)
+    of_flux = f"{folder.rpartition(f'/{kustomization.name}/')[0]}/{kustomization.namespace}"
+    path = f"{of_flux}/{KUSTOMIZATION_FILE}"
+    for name in (COMPONENTS_FILE, SYNC_FILE):
+        if f"{of_flux}/{name}" in existing:
+            gone[f"{of_flux}/{name}"] = None
+        gone |= _unlisted(path, gone.get(path, existing.get(path)), name)
+    listed = gone.get(path)
+    if listed is not None and [tree.get("resources") for tree in objects(path, listed)] in ([[]], [None]):
+        gone[path] = None
+    return gone
+
+
 def _is_kustomization(path: str, content: bytes | None, key: Key) -> bool:
     """True if a file has this Kustomization of Flux alone. Raises `Unfit` if it can't be read."""
     trees = objects(path, content) if content is not None else []

@@ -250,10 +250,10 @@ def fill(server: GitServer) -> str:
     return server.commit(FILE, text(cluster()))
 
 
-def removal(server: GitServer, folder: str = FOLDER) -> git_pushes.Commit:
+def removal(server: GitServer, folder: str = FOLDER, *, manages: bool = False) -> git_pushes.Commit:
     repository = GitRepositorySpec(url=server.url, interval="1m", ref=GitReference(branch="main"))
     owner = Owner(Key("flux-system", "garden"), False, folder, "the repository", FLUX, repository)
-    return git_pushes.of_removal(owner, "Delete cluster garden")
+    return git_pushes.of_removal(owner, "Delete cluster garden", manages=manages)
 
 
 def files(server: GitServer) -> list[str]:
@@ -322,3 +322,18 @@ def test_a_refused_removal_is_said(server: GitServer) -> None:
     with pytest.raises(Failure, match=f"refused {ATTEMPTS} pushes: .*what protects the branch"):
         push(removal(server))
     assert server.head() == head
+
+
+@pytest.mark.parametrize("others", ["", "- shed.yaml\n"])
+def test_a_management_cluster_takes_flux_with_it(server: GitServer, others: str) -> None:
+    """The files of other clusters stay, with the list that has them."""
+    for name in ("gotk-components.yaml", "gotk-sync.yaml"):
+        server.commit(f"clusters/laptop/flux-system/{name}", "kind: Namespace\nmetadata: {name: flux-system}\n")
+    server.commit(LISTING, f"resources:\n- gotk-components.yaml\n- gotk-sync.yaml\n- garden.yaml\n{others}")
+    server.commit(OWN, OF_FLUX)
+    server.commit(FILE, text(cluster()))
+    server.commit("readme.md", "theirs")
+    push(removal(server, manages=True))
+    assert files(server) == ([LISTING, "readme.md"] if others else ["readme.md"])
+    assert not others or server.text(LISTING) == "resources:\n- shed.yaml"
+    assert "has it already: nothing is pushed" in push(removal(server, manages=True)), "the same command goes on"

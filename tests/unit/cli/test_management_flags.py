@@ -16,6 +16,7 @@ from espalier.cli.clusters.manifests import documents
 from espalier.cli.kit import flags
 from espalier.cli.kit.connecting.home import Home
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.management import access, bootstraps, changing, commands, deleting, self_managed
 from espalier.cli.management.bootstraps import LocalBootstrap, Nodes
 from espalier.cli.management.components import git_ops
@@ -187,8 +188,16 @@ class Unused:
 def test_a_cluster_without_a_kubeconfig_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     reached_by_nobody(monkeypatch)
     key = Key("default", "management")
+    checked = deleting._checked(
+        Unused(),  # type: ignore[arg-type]
+        key,
+        flags.Connection(),
+        Progress(),
+        dry_run=False,
+        by_git=False,
+    )
     with pytest.raises(Failure, match="management"):
-        asyncio.run(deleting._checked(Unused(), key, flags.Connection()))  # type: ignore[arg-type]
+        asyncio.run(checked)
 
 
 async def test_kubeconfig_goes_before_the_bootstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +225,8 @@ async def test_kubeconfig_goes_before_the_bootstrap(tmp_path: Path, monkeypatch:
     async def content(*_arguments: object) -> bytes:
         return made.to_bytes()
 
-    async def checked(*_arguments: object) -> tuple[bytes, str]:
-        return made.to_bytes(), ""
+    async def checked(*_arguments: object, **_flags: object) -> tuple[bytes, str, str]:
+        return made.to_bytes(), "", ""
 
     async def begun(*_arguments: object) -> records.Record:
         return records.Record("delete", *key, "v0.26.0")

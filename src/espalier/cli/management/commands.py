@@ -423,7 +423,8 @@ async def delete_cluster(
     Other objects of the manifest stay, unless --all-kinds is given. Namespaces and CustomResourceDefinitions always
     stay, because others may have objects in them.
 
-    A cluster that comes from Git is deleted with --push: its files leave the repository, and Flux deletes it.
+    A cluster that comes from Git is deleted with --push: its files leave the repository, and Flux deletes it. Of a
+    management cluster they leave it first.
 
     \b
     Examples:
@@ -446,12 +447,7 @@ async def delete_cluster(
         target = await deleting.meant(called, connect, bootstrap_kubeconfig)
         if target is not None:
             self_managed.check_flags(wait=wait, output_format="", all_kinds=all_kinds)
-            if push:
-                raise Usage(
-                    "--push: a management cluster is deleted with Flux: omit the flag, and remove its files from the "
-                    "repository afterwards"
-                )
-            await deleting.delete(*target, connect, timeout=seconds, dry_run=dry_run == "server")
+            await deleting.delete(*target, connect, timeout=seconds, dry_run=dry_run == "server", by_git=push)
             return
     await lifecycle.delete_cluster(
         name, manifest, connect, seconds, all_kinds=all_kinds, wait=wait, dry_run=dry_run, by_git=push

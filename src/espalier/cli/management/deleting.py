@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release, lifecycle
+from espalier.cli.clusters.git import from_git
 from espalier.cli.clusters.manifests import credential_secrets
 from espalier.cli.clusters.moves.move_judge import ClusterJudge
 from espalier.cli.clusters.reports import waiting
@@ -22,8 +24,9 @@ from espalier.cli.management.shown import print_steps, since_now
 from espalier.kube.client import Client
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.connection.kubeconfig_entries import KubeconfigError
-from espalier.management import plan
+from espalier.management import handed_over, plan
 from espalier.management import record as records
+from espalier.management.lost_record import existing
 from espalier.management.removal import Removal, check_manages_nobody
 from espalier.management.steps import Refused, run
 from espalier.providers.registry import PROVIDERS
@@ -50,8 +53,10 @@ async def meant(name: str, flag: flags.Connection, kubeconfig: Path | None) -> t
     return (bootstrap, managed) if managed.name == name else None
 
 
-async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
-    """Delete it, or go on. Raises `Failure`."""
+async def delete(
+    bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, timeout: float, dry_run: bool, by_git: bool = False
+) -> None:
+    """Delete it, or go on; `by_git`, with its files in Git, which go first. Raises `Failure`."""
     elapsed = since_now()
     with Progress() as progress:
         try:
@@ -66,7 +71,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                     return
                 if bootstrap.flag:  # it runs
                     await _check_is_free(bootstrap, key)
-                content, manifest = await _checked(bootstrap, key, flag)
+                content, manifest, left = await _checked(bootstrap, key, flag, progress, dry_run=dry_run, by_git=by_git)
                 if dry_run:
                     _print_steps(bootstrap, key, progress)
                     return
@@ -102,6 +107,8 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                 f"cluster {key} is not deleted after {timeout:g} s; give the same command again to go on"
             ) from None
         progress.say(f"cluster {key} is gone", aside=elapsed())
+        if left:
+            progress.say(left, sign="[yellow]![/]")
 
 
 async def _check_is_free(bootstrap: Bootstrap, key: Key) -> None:
@@ -119,11 +126,27 @@ async def _check_is_free(bootstrap: Bootstrap, key: Key) -> None:
         await client.close()
 
 
-async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> tuple[bytes | None, str]:
-    """The kubeconfig of a created cluster that manages nobody, and its manifest; None for one of which the bootstrap
-    knows more."""
+class _Checked(NamedTuple):
+    """A created cluster that manages nobody."""
+
+    kubeconfig: bytes | None = None
+    """None for a cluster of which the bootstrap knows more."""
+    manifest: str = ""
+    left: str = ""
+    """The work that is left in Git."""
+
+
+async def _checked(
+    bootstrap: Bootstrap, key: Key, flag: flags.Connection, progress: Progress, *, dry_run: bool, by_git: bool
+) -> _Checked:
+    """What was read of the cluster. `by_git`: its files have left the repository then, unless it is a dry run."""
     if await bootstrap.is_in_use(key):
-        return None, ""
+        if not by_git:
+            return _Checked()
+        return _Checked(
+            left="--push: an operation on the cluster had begun, so its repository was not looked at: if files of it "
+            "are there, remove them"
+        )
     given = await access.of_management_cluster(key, flag)
     if given is None:
         raise access.unreached(key)
@@ -132,6 +155,7 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> tu
         content = kubeconfig.alone().to_bytes()
         await check_manages_nobody(client, key)
         manifest = records.manifest_of(await credential_secrets.users(PROVIDERS, client, key))
+        left = await _left_in_git(client, key, progress, dry_run=dry_run, by_git=by_git)
     except KubeconfigError as error:
         raise Failure(
             f"cluster {key} can't be deleted with this kubeconfig, of which the bootstrap needs a copy: {error}; give "
@@ -139,7 +163,41 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> tu
         ) from None
     finally:
         await client.close()
-    return content, manifest
+    return _Checked(content, manifest, left)
+
+
+async def _left_in_git(client: Client, key: Key, progress: Progress, *, dry_run: bool, by_git: bool) -> str:
+    """The work that is left in Git, once the cluster is gone. `by_git`: nothing, for it is done here; Flux, which would
+    fail without its files, is suspended first.
+    """
+    record = await existing(client, key)
+    if not by_git or record is None:
+        owner = await from_git.owner_of(client, record) if record is not None else None
+        if owner is None:
+            return "--push: the record of the cluster is gone: remove its files from the repository" if by_git else ""
+        return (
+            f"its files are still in {owner.where}: remove {owner.folder} and the files of Flux there, as --push would "
+            "have done"
+        )
+    owner = await from_git.check_push(client, record)
+    from espalier.cli.clusters.git import git_pushes  # noqa: PLC0415  with what an extra installs
+
+    commit = git_pushes.of_removal(owner, f"Delete cluster {key.name}", manages=True)
+    looked = await commit.look()
+    for line in looked.lines():
+        progress.say(line, sign="-")
+    if dry_run:
+        return ""
+    suspended = await handed_over.suspend(client, progress)
+    try:
+        await commit.push(looked, progress)
+    except Failure as failure:
+        raise Failure(
+            f"{failure}\nerror: cluster {key} is not deleted, and its Flux is suspended (Kustomization "
+            f"{', '.join(map(str, suspended))}): to keep it, set spec.suspend: false of each; to delete it, give the "
+            "same command again, or without --push"
+        ) from None
+    return ""
 
 
 async def _begun(client: Client, key: Key, content: bytes | None, manifest: str, bootstrap_flag: str) -> records.Record:

@@ -25,6 +25,7 @@ from espalier.gitops.layout import (
     objects,
     other_content,
     removed_files,
+    removed_management_files,
 )
 from espalier.gitops.repository import GitError, Published, Repository
 from espalier.gitops.target import Credentials, NoRepository, Target, target_of
@@ -159,8 +160,10 @@ def of_change(owner: Owner, trees: Sequence[Tree], message: str) -> Commit:
     return Commit(message, target, credentials, owner.source, [owner.kustomization], change)
 
 
-def of_removal(owner: Owner, message: str) -> Commit:
-    """The removal of a workload cluster that comes from Git, whose `repository` is known. Raises `Failure`."""
+def of_removal(owner: Owner, message: str, *, manages: bool = False) -> Commit:
+    """The removal of a cluster that comes from Git, whose `repository` is known; of one that `manages` others, with the
+    files of Flux. Raises `Failure`.
+    """
 
     if owner.repository is None:
         raise ValueError(f"{owner.where} is not known")
@@ -168,7 +171,8 @@ def of_removal(owner: Owner, message: str) -> Commit:
     target = Target(owner.repository.url, owner.repository.ref.branch or "master", owner.folder, namespace)
 
     def change(existing: Files) -> Changes:
-        return removed_files(owner.folder, owner.kustomization, existing)
+        files_of = removed_management_files if manages else removed_files
+        return files_of(owner.folder, owner.kustomization, existing)
 
     credentials = git_credentials.credentials(target)
     return Commit(message, target, credentials, owner.source, [Key(namespace, namespace)], change)
