@@ -12,10 +12,7 @@ from espalier.api.core import (
 )
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import (
-    Invalid,
-    NotFound,
-)
+from espalier.kube.errors import BadRequest, Invalid, NotFound, of_unknown_fields
 from espalier.kube.transports.wire import Request
 from tests.support.servers.widgets import (
     GROUP,
@@ -111,6 +108,23 @@ async def test_unknown_fields_are_dropped_warned_or_refused(client: Client, widg
     assert '299 - "unknown field \\"spec.colour\\""' in warning
     status, answer, warning = await create("Ignore")
     assert (status, "extra" in answer, warning) == (201, False, "")
+
+
+async def test_refusals_of_unknown_fields_are_told_apart(client: Client, widgets: str) -> None:
+    """As by a definition of an earlier release: a writer of a status gives them up, and nothing else."""
+    with pytest.raises(BadRequest) as refused:
+        await client.create(WIDGET, widget(widgets, "a", {"colour": "red"}))
+    assert of_unknown_fields(refused.value)
+    await client.create(WIDGET, widget(widgets, "a", {}))
+    for patch, expected in (({"colour": "red"}, True), ({"replicas": "many"}, False)):
+        with pytest.raises(Invalid) as invalid:
+            await client.patch(WIDGET, "a", widgets, patch={"spec": patch}, type=PatchType.MERGE)
+        assert of_unknown_fields(invalid.value) is expected, patch
+    unknown: Fields = {"spec": {"colour": "red", "replicas": 2}}
+    with client.warning(lambda _text: None):
+        written = await client.patch(WIDGET, "a", widgets, patch=unknown, type=PatchType.MERGE, field_validation="Warn")
+    assert written.tree["spec"]["replicas"] == 2
+    assert "colour" not in written.tree["spec"]
 
 
 async def test_defaults_come_and_nulls_go(client: Client, widgets: str) -> None:
