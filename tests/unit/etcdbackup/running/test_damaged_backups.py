@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded
+from espalier.etcdbackup.copying.copier import Copied
 from espalier.etcdbackup.running.copier import CopierRun
 from espalier.etcdbackup.snapshots.reading import read_inventory
-from espalier.etcdbackup.snapshots.sets import SnapshotSet
+from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet
 from tests.support.etcd.moves import Moves, Seat, moving
 
 Damage = Callable[[Seat, SnapshotSet], Awaitable[None]]
@@ -173,6 +174,32 @@ def test_lost_final_snapshot_needs_an_operator() -> None:
         await source.bucket.delete(copy_operation_key(1))
         await source.bucket.create(copy_operation_key(1), encoded(CopyOperation(1, Status.READY, Writer.DESTINATION)))
         await moves.taken_over(destination)
+
+    moving(story)
+
+
+def test_copy_without_the_final_snapshot_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else has what clients wrote last, so no epoch starts from a copy that lacks it."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(2.5 * moves.schedule.delta_period)
+        await moves.initiated(source)
+        intact, runs = CopierRun._copy_intact, list[int]()
+
+        async def lacking(run: CopierRun, inventory: Inventory) -> tuple[Copied, frozenset[str]]:
+            runs.append(1)
+            return (Copied((), (), 0, False, None), frozenset()) if len(runs) < 3 else await intact(run, inventory)
+
+        monkeypatch.setattr(CopierRun, "_copy_intact", lacking)
+        destination = moves.seat()
+        copy = moves.copy(destination)
+        await moves.until(lambda: "was not copied; copy again" in copy.trouble)
+        assert not copy.ready
+        await moves.end_copies()
+        await moves.taken_over(destination)
+        assert await moves.missing(destination) == []
+        assert len(runs) >= 3
 
     moving(story)
 

@@ -171,3 +171,10 @@ def test_an_etcd_that_is_being_deleted_serves_nobody() -> None:
     typed = of.typed_etcd
     assert typed is not None
     assert not backups._is_served(typed, of)
+
+
+@pytest.mark.parametrize(("pods", "is_settled"), [(0, True), (1, False)])
+def test_pods_of_an_etcd_that_falls_asleep_still_count(pods: int, is_settled: bool) -> None:
+    """Certificates that they use are not replaced before they have ended."""
+    live = an_object(Etcd.resource, "etcd-main", TECHNICAL_ID, spec={"replicas": 0}, status={"replicas": pods})
+    assert scope(etcd=live).peer_use.is_settled is is_settled

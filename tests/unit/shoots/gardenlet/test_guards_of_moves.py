@@ -17,13 +17,14 @@ from espalier.api.gardener.extensions.infrastructure import Infrastructure
 from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.garden.backups import BackupEntry
 from espalier.api.gardener.garden.shoot_state import ShootState
+from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
-from espalier.runtime.controllers.outcome import Continue, Done, Wait
+from espalier.runtime.controllers.outcome import Continue, Done, Fault, Wait
 from espalier.runtime.controllers.sources import Expiry
 from espalier.shoots.control_plane import accounts
 from espalier.shoots.control_plane.programs import ControlPlane
@@ -31,7 +32,7 @@ from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparison import digest_of, stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import ShootContext
+from espalier.shoots.gardenlet.context import Live, ShootContext
 from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.reconciling import steps
 from espalier.shoots.gardenlet.scope import ExtensionResource
@@ -477,3 +478,38 @@ def test_program_is_deployed_once_available(status: Tree, is_over: bool) -> None
         context(scope(deployments={"kube-apiserver": old}), renderer=renderer)
     )
     assert isinstance(replaced, Action), "one that is not as rendered is written, available or not"
+
+
+@pytest.mark.parametrize("last", ["Restore Processing", "Restore Error", "Migrate Succeeded"])
+def test_restoring_shoot_is_deleted_once_it_is_restored(last: str) -> None:
+    """As after a move that was cancelled: nobody deletes what stands behind resources that were released."""
+    deleted = shoot(last=last, deletionTimestamp=NOW.isoformat())
+    assert steps.operation_of(scope(object=deleted)) is OperationType.RESTORE
+    restored = shoot(last="Restore Succeeded", deletionTimestamp=NOW.isoformat())
+    assert steps.operation_of(scope(object=restored)) is OperationType.DELETE
+
+
+@pytest.mark.parametrize(("epochs", "is_refused"), [(STARTED, True), (BACK, False)], ids=["started", "never started"])
+def test_cancelled_move_of_an_unstarted_epoch_is_restored(epochs: Ownership, is_refused: bool) -> None:
+    """Without an etcd that has started, nothing was handed over."""
+    marks = {metadata_keys.OWNERSHIP: epochs.render(), metadata_keys.RESTORED_EPOCH: "3"}
+    back = shoot(last="Migrate Processing", **marks)
+    operation = steps.operation_of(scope(epochs, object=back))
+    assert isinstance(operation, Fault) if is_refused else operation is OperationType.RESTORE
+
+
+async def test_restored_epoch_is_recorded_once() -> None:
+    """Until then the shoot is restored again, whatever its status says."""
+    written: list[Tree] = []
+
+    async def merge(_resource: object, _live: object, patch: Tree) -> Object:
+        written.append(patch["metadata"]["annotations"])
+        return restored
+
+    tools: Any = SimpleNamespace(garden=SimpleNamespace(merge=merge))
+    epochs = {metadata_keys.OWNERSHIP: BACK.start(3, "a").render()}
+    restored = shoot(**epochs, **{metadata_keys.RESTORED_EPOCH: "3"})
+    for live in (shoot(**epochs), restored):
+        of = scope(BACK.start(3, "a"), object=live)
+        await steps._record_restored(Live(live, None), tools, of)
+    assert written == [{metadata_keys.RESTORED_EPOCH: "3"}]
