@@ -544,7 +544,7 @@ def test_etcd_that_exited_serves_nobody_until_judged(monkeypatch: pytest.MonkeyP
 
 
 def test_final_snapshot_waits_for_one_that_is_being_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is stored after the final one would be of an epoch that has ended."""
+    """A later one would be of an epoch that has ended."""
 
     async def story(moves: Moves) -> None:
         source = await moves.founded()

@@ -128,7 +128,7 @@ def test_release_is_requested_of_who_holds_it(finalizers: list[str], is_released
 
 
 def test_confirmed_deletion_is_not_turned_into_a_release() -> None:
-    """What is behind it is to go; released, nobody would delete it any more."""
+    """Nobody would delete the rest any more, once it is released."""
     annotations = {metadata_keys.CONFIRM_DELETION: "true"}
     confirmed = infrastructure(deletionTimestamp=DELETED, finalizers=[FINALIZER], annotations=annotations)
     assert extensions.release_all(context(scope(extensions=(confirmed,)))) == Done()
