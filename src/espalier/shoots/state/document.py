@@ -66,8 +66,8 @@ class Document:
 
     def add_secrets(self, secrets: Iterable[PersistedSecret]) -> None:
         """Add these secrets; existing ones are kept, unless they can't be decoded."""
-        kept = {name for name, secret in self.secrets.items() if decoded(secret.data) is not None}
-        new = {secret.name: secret for secret in secrets if secret.name not in kept}
+        readable = {name for name, secret in self.secrets.items() if decoded(secret.data) is not None}
+        new = {secret.name: secret for secret in secrets if secret.name not in readable}
         if not new:
             return
         self.secrets |= new

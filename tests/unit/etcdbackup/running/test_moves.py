@@ -543,7 +543,7 @@ def test_etcd_that_exited_serves_nobody_until_judged(monkeypatch: pytest.MonkeyP
     moving(story)
 
 
-def test_final_snapshot_waits_for_one_that_is_being_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_final_snapshot_waits_for_the_one_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A later one would be of an epoch that has ended."""
 
     async def story(moves: Moves) -> None:

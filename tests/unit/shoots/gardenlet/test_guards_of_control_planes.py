@@ -58,7 +58,7 @@ def test_source_stops_for_a_ready_destination_alone(status: str, is_read: bool) 
         assert verdict == Wait("BucketNotReady", "no bucket")
 
 
-async def test_silent_api_server_does_not_hold_up_controllers() -> None:
+async def test_silent_api_server_holds_up_no_controller() -> None:
     """They wait then until the Leases of their predecessors expire."""
 
     async def release_leases(_namespace: str, _controllers: object) -> None:
@@ -71,7 +71,7 @@ async def test_silent_api_server_does_not_hold_up_controllers() -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_machines_of_a_shoot_that_falls_asleep_are_deleted(is_there: bool) -> None:
+def test_machines_of_a_sleeping_shoot_are_deleted(is_there: bool) -> None:
     """By a machine controller manager that runs until they are gone; later it is scaled down."""
     asked: list[int] = []
 
@@ -159,7 +159,7 @@ def test_secret_that_is_no_base64_counts_as_missing(value: str) -> None:
     assert {entry.name for entry in stored if entry.data == {"x": "eQ=="}} == {names.CA}
 
 
-async def test_credentials_that_no_gardenlet_reads_are_refused() -> None:
+async def test_credentials_no_gardenlet_reads_are_refused() -> None:
     async def get(resource: Any, name: str, namespace: str) -> Object:
         assert resource is CredentialsBinding.resource
         reference = {"apiVersion": "security.gardener.cloud/v1alpha1", "kind": "WorkloadIdentity", "name": "x"}

@@ -108,7 +108,7 @@ def test_a_resource_as_rendered_needs_nothing() -> None:
     assert verdict_on(infrastructure()) == Done()
 
 
-def test_migrated_resource_is_restored_in_any_operation() -> None:
+def test_migrated_resource_is_restored_in_any_flow() -> None:
     """Its extension has let go of it, and would never reconcile it."""
     verdict = verdict_on(infrastructure("Migrate Succeeded"))
     assert isinstance(verdict, Action)
@@ -127,7 +127,7 @@ def test_release_is_requested_of_who_holds_it(finalizers: list[str], is_released
     assert isinstance(released, Action if is_released else Done)
 
 
-def test_confirmed_deletion_is_not_turned_into_a_release() -> None:
+def test_confirmed_deletion_does_not_become_a_release() -> None:
     """Nobody would delete the rest any more, once it is released."""
     annotations = {metadata_keys.CONFIRM_DELETION: "true"}
     confirmed = infrastructure(deletionTimestamp=DELETED, finalizers=[FINALIZER], annotations=annotations)

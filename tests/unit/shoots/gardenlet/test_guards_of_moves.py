@@ -481,7 +481,7 @@ def test_program_is_deployed_once_available(status: Tree, is_over: bool) -> None
 
 
 @pytest.mark.parametrize("last", ["Restore Processing", "Restore Error", "Migrate Succeeded"])
-def test_restoring_shoot_is_deleted_once_it_is_restored(last: str) -> None:
+def test_restoring_shoot_is_deleted_once_restored(last: str) -> None:
     """As after a move that was cancelled: nobody deletes what stands behind resources that were released."""
     deleted = shoot(last=last, deletionTimestamp=NOW.isoformat())
     assert steps.operation_of(scope(object=deleted)) is OperationType.RESTORE
@@ -490,7 +490,7 @@ def test_restoring_shoot_is_deleted_once_it_is_restored(last: str) -> None:
 
 
 @pytest.mark.parametrize(("epochs", "is_refused"), [(STARTED, True), (BACK, False)], ids=["started", "never started"])
-def test_cancelled_move_of_an_unstarted_epoch_is_restored(epochs: Ownership, is_refused: bool) -> None:
+def test_cancelled_move_of_unstarted_epoch_is_restored(epochs: Ownership, is_refused: bool) -> None:
     """Without an etcd that has started, nothing was handed over."""
     marks = {metadata_keys.OWNERSHIP: epochs.render(), metadata_keys.RESTORED_EPOCH: "3"}
     back = shoot(last="Migrate Processing", **marks)
