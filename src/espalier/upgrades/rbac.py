@@ -28,7 +28,6 @@ from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructures.infrastructure import Infrastructures
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.upgrades import names
-from espalier.upgrades.observed import definitions
 from espalier.upgrades.observed.cluster_view import OWNER_KINDS, machine_kinds, template_kinds
 from espalier.upgrades.observed.observe import OWN
 
@@ -41,7 +40,7 @@ def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:
     )
     return Rights(
         cluster_scoped=(
-            Right((CUSTOM_RESOURCE_DEFINITION,), FOLLOW, names=definitions.NAMES),
+            Right((CUSTOM_RESOURCE_DEFINITION,), FOLLOW, names=tuple(kind.group_resource for kind in OWN)),
             *(extension if front_end is FrontEnd.HOOKS else ()),
         ),
         system=(

@@ -139,7 +139,7 @@ class _Checked(NamedTuple):
 async def _checked(
     bootstrap: Bootstrap, key: Key, flag: flags.Connection, progress: Progress, *, dry_run: bool, by_git: bool
 ) -> _Checked:
-    """What was read of the cluster. `by_git`: its files have left the repository then, unless it is a dry run."""
+    """The cluster as it was read. `by_git`: its files have left the repository then, unless it is a dry run."""
     if await bootstrap.is_in_use(key):
         if not by_git:
             return _Checked()

@@ -152,18 +152,18 @@ class Writer:
             return current
         patch = difference({"status": present}, {"status": wanted}, exact=True)
 
-        async def write(field_validation: FieldValidation | None = None) -> Object:
+        async def send(field_validation: FieldValidation | None = None) -> Object:
             if resource in self._own_writes:
                 self._own_writes[resource].reports(current.key, wanted)
             return await self._patch(resource, current, patch, precondition, "status", field_validation)
 
         try:
-            return await write()
+            return await send()
         except (BadRequest, Invalid) as refusal:
             if not of_unknown_fields(refusal):
                 raise
         # A definition of an earlier release: what it knows is said. The server warns of the rest, which is logged.
-        return await write("Warn")
+        return await send("Warn")
 
     async def add_finalizer(self, resource: Resource, current: Object, finalizer: str) -> Object:
         """Add a finalizer."""

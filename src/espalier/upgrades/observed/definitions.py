@@ -19,8 +19,9 @@ class Definitions:
     """Caches of the definitions, and the fields that they lack."""
 
     def __init__(self, caches: Caches) -> None:
+        self._kinds = {kind.resource.group_resource: kind for kind in UPGRADE_KINDS}
         self._caches: dict[str, Cache] = {
-            name: caches.of(CUSTOM_RESOURCE_DEFINITION, fields=f"metadata.name={name}") for name in NAMES
+            name: caches.of(CUSTOM_RESOURCE_DEFINITION, fields=f"metadata.name={name}") for name in self._kinds
         }
         self._known: dict[str, tuple[str, list[str]]] = {}
 
@@ -44,11 +45,6 @@ class Definitions:
     def _fields(self, name: str, definition: Object) -> list[str]:
         version, fields = self._known.get(name, ("", []))
         if version != definition.resource_version:
-            fields = lacking_fields(_KINDS[name], definition.tree)
+            fields = lacking_fields(self._kinds[name], definition.tree)
             self._known[name] = definition.resource_version, fields
         return fields
-
-
-_KINDS = {kind.resource.group_resource: kind for kind in UPGRADE_KINDS}
-NAMES = tuple(_KINDS)
-"""Names of the definitions."""
