@@ -104,6 +104,13 @@ MEMBERS = (
             ),
             "--member-agents: found https://b:3, which needs --server-cert, --server-key and --client-ca",
         ),
+        (
+            (
+                *("--member-clients", "a=http://a:2,b=https://b:2", "--member-agents", "a=http://a:3,b=http://b:3"),
+                *("--member-config", "/run/c"),
+            ),
+            "--member-clients: found https://b:2, which needs --server-cert, --server-key and --client-ca",
+        ),
     ],
 )
 def test_members_without_all_their_urls_are_refused(

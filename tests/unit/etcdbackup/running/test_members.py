@@ -144,8 +144,9 @@ class Others:
         monkeypatch.setattr(members, "connect", self.connected)
 
     @asynccontextmanager
-    async def connected(self, *urls: str, timeout: float) -> AsyncIterator[Any]:
+    async def connected(self, *urls: str, tls: TlsFiles | None, timeout: float) -> AsyncIterator[Any]:
         assert timeout
+        assert tls is None
         self.asked.extend(urls)
         yield self
 
