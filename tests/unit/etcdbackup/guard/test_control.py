@@ -221,6 +221,7 @@ async def test_etcd_dies_with_its_guard() -> None:
             "port": 0,
             "liveness": None,
             "patience": 5,
+            "plain": None,
         }
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "espalier.etcdbackup.guard", json.dumps(options), stdout=asyncio.subprocess.PIPE
