@@ -249,7 +249,7 @@ def test_machines_wait_for_their_restored_worker(found: ExtensionResource | None
     """Before, the machine controller manager does not see all of them, and makes others in their place."""
     asked: list[int] = []
 
-    def deployment(name: str, _shoot: object, namespace: str, replicas: int) -> Tree:
+    def deployment(name: str, _shoot: object, namespace: str, replicas: int, _client: str = "") -> Tree:
         asked.append(replicas)
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
@@ -287,7 +287,7 @@ async def test_machine_controller_gets_rights_in_the_shoot() -> None:
 def running_machine_controller(applied: Any) -> ShootContext:
     """Of a shoot whose machine controller manager runs, and has its roles."""
 
-    def deployment(name: str, _shoot: object, namespace: str, _replicas: int) -> Tree:
+    def deployment(name: str, _shoot: object, namespace: str, _replicas: int, _client: str = "") -> Tree:
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
     digest = digest_of([tree for _, tree in ControlPlane().roles_in_shoot()])
@@ -330,7 +330,7 @@ def test_machine_controller_starts_after_its_account(missing: str) -> None:
     """An API server accepts no pod whose ServiceAccount is missing."""
     asked: list[int] = []
 
-    def deployment(_name: str, _shoot: object, _namespace: str, replicas: int) -> Tree:
+    def deployment(_name: str, _shoot: object, _namespace: str, replicas: int, _client: str = "") -> Tree:
         asked.append(replicas)
         return {}
 
@@ -366,7 +366,7 @@ def test_restoring_worker_replaces_no_machine(
     """Somebody deleted it in its seed: its machines run on, and their objects come back with its state."""
     asked: list[int] = []
 
-    def deployment(name: str, _shoot: object, namespace: str, replicas: int) -> Tree:
+    def deployment(name: str, _shoot: object, namespace: str, replicas: int, _client: str = "") -> Tree:
         asked.append(replicas)
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
