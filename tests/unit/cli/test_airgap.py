@@ -34,6 +34,7 @@ from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.printing.progress import Progress
 from espalier.releases import Releases, UnknownKubernetesVersion
 from tests.support.environments.environment import CommandResult, LocalEnvironment
+from tests.support.servers.https_server import serving_context
 from tests.support.servers.oci_registry import INDEX, MANIFEST, OciRegistry, digest_of
 from tests.support.servers.web_server import web_server
 
@@ -159,10 +160,10 @@ async def test_half_of_the_images_is_told(site: Site) -> None:
     (reason,) = copied.failed.values()
     assert reason == f"{site.source.host}/eks-anywhere/deep/b: 404 MANIFEST_UNKNOWN manifest unknown"
     uploaded = await site.upload()
-    assert "it is not in" in uploaded.failed[f"{SOURCE}/eks-anywhere/deep/b:v1"]
+    assert uploaded.failed[f"{SOURCE}/eks-anywhere/deep/b:v1"].startswith("not in ")
     checked = await site.check()
     assert checked.failed == {
-        f"{SOURCE}/eks-anywhere/deep/b:v1": f"{site.mirror.host}/mirror/eks-anywhere/deep/b:v1 is missing"
+        f"{SOURCE}/eks-anywhere/deep/b:v1": f"{site.mirror.host}/mirror/eks-anywhere/deep/b:v1: missing"
     }
 
 
@@ -217,10 +218,28 @@ async def test_an_account_is_used_for_a_token(site: Site) -> None:
     site.account = Account("me", "wrong")
     refused = await site.upload()
     assert all("refuses account me (401)" in reason for reason in refused.failed.values())
+    assert all("correct REGISTRY_USERNAME and REGISTRY_PASSWORD" in reason for reason in refused.failed.values())
     assert "wrong" not in str(refused.failed)
     site.account = Account("me", "secret")
     assert (await site.upload()).failed == {}
     assert (await site.check()).failed == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (401, r"401 .*account me\): correct REGISTRY_USERNAME and REGISTRY_PASSWORD"),
+        (403, r"403 .*account me\): give the account the right to read there, or use another one"),
+    ],
+)
+async def test_a_refused_account_is_told_what_to_do(site: Site, status: int, words: str) -> None:
+    async def refused(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, headers={"WWW-Authenticate": "Basic realm=x"})
+
+    site.account = Account("me", "secret")
+    async with web_server(refused) as port:
+        with pytest.raises(RegistryError, match=words):
+            await site.registry(f"127.0.0.1:{port}").manifest("c", "v1")
 
 
 async def test_a_manifest_of_another_digest_is_refused(site: Site) -> None:
@@ -280,6 +299,15 @@ async def test_wrong_protocol_is_named(site: Site, is_plain: bool, answer: bytes
         registry = HttpRegistry(site.session, host, is_plain=is_plain, sleep=site.registry("x")._sleep)
         with pytest.raises(RegistryError, match=words):
             await registry.manifest("c", "v1")
+    assert is_plain or not site.pauses, "it would be the same again"
+
+
+async def test_untrusted_certificate_is_named_at_once(site: Site) -> None:
+    async with web_server(site.source._answer, serving_context()) as port:
+        registry = HttpRegistry(site.session, f"127.0.0.1:{port}", sleep=site.registry("x")._sleep)
+        with pytest.raises(RegistryError, match=r"its certificate is not trusted .* --ca-file"):
+            await registry.manifest("c", "v1")
+    assert not site.pauses
 
 
 def with_index(registry: OciRegistry, repository: str, tree: object) -> str:
@@ -500,19 +528,53 @@ async def test_a_silent_registry_is_told_of_early(site: Site) -> None:
     assert silences == 2
 
 
+def told(capsys: pytest.CaptureFixture[str], copied: Copied, advice: commands.Advice = commands.ON) -> list[str]:
+    """What is printed of these results, and at last the failure."""
+    with Progress() as progress, pytest.raises(Failure) as failure:
+        commands._tell(progress, copied, "in images", advice=advice)
+    return [*(line.removeprefix("✗ ") for line in capsys.readouterr().err.splitlines()), str(failure.value)]
+
+
 def test_failures_of_one_cause_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     failed = {
         "r.io/eks/a:v1": "mirror:5000/m/eks/a: 503 busy (5 attempts)",
         "r.io/eks/a/b:v1": "mirror:5000/m/eks/a/b: 503 busy (1 attempt)",
         "r.io/c:v1": "mirror:5000/c: 404 missing",
     }
-    with Progress() as progress, pytest.raises(Failure, match="3 of 3 images failed"):
-        commands._tell(progress, Copied(failed=failed), "in images")
-    lines = [line.removeprefix("✗ ") for line in capsys.readouterr().err.splitlines()]
-    assert lines == [
+    assert told(capsys, Copied(failed=failed)) == [
         "r.io/c:v1: mirror:5000/c: 404 missing",
         "mirror:5000: 503 busy: 2 images: r.io/eks/a/b:v1, r.io/eks/a:v1",
+        "3 of 3 images failed; the same command goes on with them",
     ]
+
+
+def test_missing_images_are_told_by_their_registry(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = {name: f"mirror:5000/m/{name[5:]}: missing" for name in ("r.io/a:v1", "r.io/b:v1", "r.io/b@sha256:1")}
+    assert told(capsys, Copied(done=["r.io/c:v1"], failed=failed))[0] == (
+        "mirror:5000: missing: 3 images: r.io/a:v1, r.io/b:v1, r.io/b@sha256:1"
+    )
+
+
+def test_a_cause_of_all_images_names_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = {f"r.io/{name}:v1": f"m:1/{name}: 401 Unauthorized" for name in ("a", "b", "c")}
+    assert told(capsys, Copied(failed=failed))[0] == "m:1: 401 Unauthorized: all 3 images"
+
+
+def test_images_that_were_not_asked_for_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    away = "m:1 is not asked any more: 3 requests in a row failed in all attempts"
+    failed = {"r.io/a:v1": "m:1: Connection refused (5 attempts)", "r.io/b:v1": away, "r.io/c:v1": away}
+    copied = Copied(failed=failed, unanswered=set(failed), unasked={"r.io/b:v1", "r.io/c:v1"})
+    assert told(capsys, copied, commands.CHECKED) == [
+        "r.io/a:v1: m:1: Connection refused (5 attempts)",
+        f"{away}: 2 images",
+        "3 of 3 images failed; give the same command again once their registry answers",
+    ]
+
+
+async def test_check_of_a_lost_registry_asks_for_no_import(site: Site) -> None:
+    mirror = Mirror.at("127.0.0.1:1")
+    copied = await copying.check(site.wanted(), site.registry, mirror, None, lambda _text: None)
+    assert copied.unanswered == set(copied.failed) == {str(image.reference) for image in site.wanted()}
 
 
 async def test_a_folder_of_others_stays_as_it_is(tmp_path: Path) -> None:
@@ -592,7 +654,7 @@ async def test_a_check_names_what_the_folder_lacks(site: Site) -> None:
     site.mirror.add_image("mirror/c", "v1")
     await site.upload([str(image.reference) for image in site.wanted()[:2]])
     checked = await site.check(with_folder=True)
-    assert "it is not in" in checked.failed[f"{SOURCE}/c:v1"]
+    assert "not in " in checked.failed[f"{SOURCE}/c:v1"]
 
 
 @pytest.mark.parametrize("token", ["a\r\nx: y", "", "\x1b[2J", 5])

@@ -257,7 +257,7 @@ async def import_images(*, selection: Selection, folder: Path, registry: str | N
                 raise Failure(str(error)) from None
             with _files(folder):
                 copied = await copying.upload(layout.ImageLayout(folder), names, target, mirror, progress.wait)
-        _tell(progress, copied, f"in {mirror.host}")
+        _tell(progress, copied, f"to {mirror.host}")
 
 
 @click.command(cls=Command)
@@ -286,7 +286,7 @@ async def check_images(
         async with transport.registries(mirror, configured, tell=progress.wait) as registry_of:
             copied = await copying.check(wanted, registry_of, mirror, images, progress.wait)
         where = f"in {mirror.host if mirror else 'their registries'}"
-        _tell(progress, copied, where, verb="found", advice="`espalier import images` adds what is missing")
+        _tell(progress, copied, where, verb="found", advice=CHECKED if mirror else CHECKED_AT_THE_SOURCE)
 
 
 @contextmanager
@@ -350,7 +350,8 @@ def _causes(failed: Mapping[str, str]) -> dict[str, list[str]]:
     causes: dict[str, list[str]] = {}
     for name, reason in sorted(failed.items()):
         path = re.escape(_tagless(name).partition("/")[2])
-        cause = re.sub(rf"/(?:[\w./-]*/)?{path}(?![\w./-])", "", _ATTEMPTS.sub("", reason))
+        tag = re.escape(name.removeprefix(_tagless(name)))
+        cause = re.sub(rf"/(?:[\w./-]*/)?{path}(?:{tag}(?!\w)|(?![\w./-]))", "", _ATTEMPTS.sub("", reason))
         causes.setdefault(cause, []).append(name)
     return causes
 
@@ -361,24 +362,37 @@ def _tagless(name: str) -> str:
     return repository if colon and "/" not in tag else name.partition("@")[0]
 
 
-def _tell(
-    progress: Progress,
-    copied: Copied,
-    where: str,
-    *,
-    verb: str = "copied",
-    advice: str = "the same command goes on with them",
-) -> None:
+class Advice(msgspec.Struct, frozen=True):
+    """What to do about images that failed."""
+
+    answered: str
+    unanswered: str
+    """If no registry gave an answer about any of them."""
+
+
+ON = Advice(*["the same command goes on with them"] * 2)
+_AGAIN = "give the same command again once their registry answers"
+CHECKED = Advice("`espalier import images` adds what is missing", _AGAIN)
+CHECKED_AT_THE_SOURCE = Advice("-r or a manifest with registryMirrorConfiguration names a mirror to check", _AGAIN)
+
+
+def _tell(progress: Progress, copied: Copied, where: str, *, verb: str = "copied", advice: Advice = ON) -> None:
     """Print the results. Raises `Failure` if some failed."""
+    total = len(copied.failed) + len(copied.done) + len(copied.present)
     for cause, names in _causes(copied.failed).items():
         if len(names) == 1:
-            progress.say(f"{names[0]}: {copied.failed[names[0]]}", "[red]✗[/]")
+            text = f"{names[0]}: {copied.failed[names[0]]}"
+        elif len(names) == total:
+            text = f"{cause}: all {counted(total, 'image')}"
+        elif copied.unasked.issuperset(names):
+            text = f"{cause}: {counted(len(names), 'image')}"
         else:
-            progress.say(f"{cause}: {counted(len(names), 'image')}: {', '.join(names)}", "[red]✗[/]")
+            text = f"{cause}: {counted(len(names), 'image')}: {', '.join(names)}"
+        progress.say(text, "[red]✗[/]")
     there = f", {len(copied.present)} were there" if copied.present else ""
     size = f", {copied.bytes / 1024**2:.1f} MiB" if copied.bytes else ""
     if copied.done or copied.present:
         progress.say(f"{counted(len(copied.done), 'image')} {verb} {where}{size}{there}")
     if copied.failed:
-        total = len(copied.failed) + len(copied.done) + len(copied.present)
-        raise Failure(f"{len(copied.failed)} of {counted(total, 'image')} failed; {advice}")
+        then = advice.unanswered if copied.unanswered.issuperset(copied.failed) else advice.answered
+        raise Failure(f"{len(copied.failed)} of {counted(total, 'image')} failed; {then}")

@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from espalier.cli.clusters.airgap.layout import ImageLayout, digest_of
-from espalier.cli.clusters.airgap.registries import Blob, Manifest, Registry, RegistryError, Traversal
+from espalier.cli.clusters.airgap.registries import (
+    Blob,
+    GivenUp,
+    Manifest,
+    Registry,
+    RegistryError,
+    Traversal,
+    Unanswered,
+)
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 
 AT_ONCE = 4
@@ -26,6 +34,10 @@ class Copied:
     """Those that were there before."""
     failed: dict[str, str] = field(default_factory=dict)
     """The reason, by image."""
+    unanswered: set[str] = field(default_factory=set)
+    """Of those that failed: the images whose registry gave no answer that counts."""
+    unasked: set[str] = field(default_factory=set)
+    """Of those: the images for which it was not asked any more."""
     bytes: int = 0
     """Of content that was copied."""
 
@@ -149,7 +161,7 @@ async def check(
         registry = registry_of(target.registry)
         digest = await registry.digest(target.repository, target.name)
         if digest is None:
-            raise RegistryError(f"{target} is missing")
+            raise RegistryError(f"{target}: missing")
         root = entries.get(str(image.reference))
         if layout is not None and root is None:
             raise RegistryError(_not_in(layout))
@@ -175,7 +187,7 @@ def _other_digest(digest: str, allowed: Collection[str]) -> str:
 
 
 def _not_in(layout: ImageLayout) -> str:
-    return f"it is not in {layout.folder}: download it before"
+    return f"not in {layout.folder}: download it first"
 
 
 async def _each(
@@ -192,6 +204,10 @@ async def _each(
                 (copied.done if await copy(item, copied) else copied.present).append(name)
             except RegistryError as error:
                 copied.failed[name] = str(error)
+                if isinstance(error, Unanswered):
+                    copied.unanswered.add(name)
+                if isinstance(error, GivenUp):
+                    copied.unasked.add(name)
 
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -57,6 +57,14 @@ class RegistryError(Exception):
     """A registry did not do what was asked. The message names it, its answer, and what to do."""
 
 
+class Unanswered(RegistryError):
+    """A registry gave no answer that counts, in any attempt."""
+
+
+class GivenUp(Unanswered):
+    """A registry was not asked, as it did not answer before."""
+
+
 def listed(tree: Any, field: str) -> list[Any]:
     """The list in a field of a document. Raises `ValueError`, which says what is wrong."""
     entries = tree.get(field) if isinstance(tree, dict) else None
@@ -350,7 +358,7 @@ class HttpRegistry:
                 if answer.status < 300 or (missing and answer.status == 404):
                     yield answer
                     return
-                raise await self._refusal(answer, repository)
+                raise await self._refusal(answer, repository, writes=writes)
 
     def _is_own(self, url: str) -> bool:
         """True for addresses of the registry itself: an account is for nobody else."""
@@ -374,9 +382,10 @@ class HttpRegistry:
         async with self._session.get(realm, params=query, headers=headers) as answer:
             if answer.status in (401, 403):
                 name = f"account {self._account.name}" if self._account else "no account"
-                raise RegistryError(f"{self.host} refuses {name} ({answer.status}) for {scope}: {ACCOUNT}")
+                advice = CORRECTED if self._account else ACCOUNT
+                raise RegistryError(f"{self.host} refuses {name} ({answer.status}) for {scope}: {advice}")
             if answer.status >= 300:
-                raise await self._refusal(answer, scope)
+                raise await self._refusal(answer, scope, writes=False)
             try:
                 tree = json_trees.decode(await answer.content.read(_PIECE))
                 token = tree.get("token") or tree["access_token"]
@@ -386,7 +395,9 @@ class HttpRegistry:
                 raise RegistryError(f"{self.host}: the login at {realm} gave no token")
             return f"Bearer {token}"
 
-    async def _refusal(self, answer: aiohttp.ClientResponse, repository: str) -> RegistryError | _Again:
+    async def _refusal(
+        self, answer: aiohttp.ClientResponse, repository: str, *, writes: bool
+    ) -> RegistryError | _Again:
         body = (await answer.content.read(4096)).decode(errors="replace")
         try:
             error = json_trees.decode(body)["errors"][0]
@@ -398,7 +409,9 @@ class HttpRegistry:
             after = answer.headers.get("retry-after", "")
             return _Again(text, float(after) if after.isascii() and after.isdigit() else None)
         if answer.status in (401, 403):
-            text += f" (with {f'account {self._account.name}' if self._account else 'no account'}): {ACCOUNT}"
+            text += f" (with {f'account {self._account.name}' if self._account else 'no account'}): "
+            right = f"give the account the right to {'write' if writes else 'read'} there, or use another one"
+            text += ACCOUNT if self._account is None else CORRECTED if answer.status == 401 else right
         return RegistryError(text)
 
     def _at(self, repository: str) -> str:
@@ -421,7 +434,7 @@ class HttpRegistry:
     async def _repeated(self, ask: Callable[[], Awaitable[A]]) -> A:
         """Repeat what fails for a while; nothing is asked any more when several requests in a row failed so."""
         if self._failures >= LOST:
-            raise RegistryError(
+            raise GivenUp(
                 f"{self.host} is not asked any more: {counted(LOST, 'request')} in a row failed in all attempts"
             )
         pause, attempts = 1.0, 1 if self._is_away else ATTEMPTS
@@ -439,7 +452,11 @@ class HttpRegistry:
                 problem, after = str(error), error.after
             except _REDIRECTED as error:  # it would be the same again
                 raise RegistryError(f"{self.host}: {_redirected(error)}") from None
-            except (aiohttp.ClientResponseError, aiohttp.ClientConnectorSSLError) as error:
+            except aiohttp.ClientConnectorCertificateError as error:  # this, too
+                raise Unanswered(f"{self.host}: {_reason(error)}") from None
+            except aiohttp.ClientConnectorSSLError as error:  # and this
+                raise Unanswered(f"{self.host}: {self._misunderstanding(error)}") from None
+            except aiohttp.ClientResponseError as error:
                 problem = f"{self.host}: {self._misunderstanding(error)}"
             except (aiohttp.ClientError, TimeoutError) as error:
                 problem = f"{self.host}: {_reason(error)}"
@@ -453,10 +470,11 @@ class HttpRegistry:
             await self._sleep(wait)
             pause *= 2
         self._failures += 1
-        raise RegistryError(f"{problem} ({counted(attempt, 'attempt')})")
+        raise Unanswered(f"{problem} ({counted(attempt, 'attempt')})")
 
 
 ACCOUNT = "set REGISTRY_USERNAME and REGISTRY_PASSWORD, or log in with docker"
+CORRECTED = "correct REGISTRY_USERNAME and REGISTRY_PASSWORD, or log in with docker again"
 
 
 class _Again(Exception):
