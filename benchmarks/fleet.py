@@ -2,7 +2,8 @@
 
     python -m benchmarks.fleet HOME COUNT      HOME is the folder of a stopped environment, with the cluster `garden`
 
-Prints `serving` once it answers; `HOME/kubeconfig` is for its administrator. Of each cluster it holds what a manager
+Prints `serving` once it answers; `HOME/fleet.kubeconfig` is for its administrator, and `TOKENS` are for others who may
+read all. Of each cluster it holds what a manager
 reads; what Machines are made of is left out, for no cache of the manager has it.
 """
 
@@ -25,7 +26,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.vocabulary import metadata_keys
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.apiserver.http import HttpShell
+from espalier.apiserver.http import MASTERS, HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import MemoryStore, Store
@@ -34,9 +35,11 @@ from espalier.clusters.design.drift import gate
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.connection.pki import Authority
 from espalier.kube.objects import Object
+from espalier.kube.transports.wire import User
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 CLUSTER = "garden"
+TOKENS = {f"token-of.reader-{number:02}": User(f"reader-{number:02}", (MASTERS,)) for number in range(16)}
 LEFT_OUT = {
     KubeadmConfig.resource.group_resource,
     "dockermachines.infrastructure.cluster.x-k8s.io",
@@ -124,6 +127,7 @@ async def serve(home: Home, count: int) -> None:
         port=0,
         serving=authority.issue_server("kube-apiserver", names=("127.0.0.1",), now=now),
         client_ca=authority.certificate,
+        tokens=TOKENS,
     )
     await shell.start()
     Kubeconfig.of_cluster(

@@ -37,9 +37,18 @@ def machine() -> str:
 
 def peak_memory(pid: int) -> int:
     """Highest resident memory of a process so far, in MiB."""
+    return round(_memory(pid, "VmHWM"))
+
+
+def memory(pid: int) -> float:
+    """Resident memory of a process now, in MiB."""
+    return _memory(pid, "VmRSS")
+
+
+def _memory(pid: int, field: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) // 1024
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
     raise ValueError(f"process {pid} tells nothing of its memory")
 
 

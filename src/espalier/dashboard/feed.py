@@ -51,7 +51,12 @@ class Feed:
         return sorted(fragment for _, fragment in self._fragments.values() if fragment.place == place)
 
     def put(self, fragment: Fragment) -> None:
-        """Store a fragment; one that is the same as before is no change."""
+        """Store a fragment; one that is the same as before is no change.
+
+        Its characters beyond ASCII become references: a single one beyond Latin-1, such as a dash, would make the text
+        take twice its memory, and each session of a portal keeps thousands.
+        """
+        fragment = fragment._replace(html=fragment.html.encode("ascii", "xmlcharrefreplace").decode())
         present = self._fragments.get(fragment.id)
         if present is not None and present[1] == fragment:
             return

@@ -31,6 +31,8 @@ PATIENCE = 2.0
 """Seconds without an answer from which the page says so."""
 _LONGEST = 500
 _POLL = 0.05
+_READY = 8
+"""Objects of a kind that are not packed: a view reads an object once for each change of it."""
 
 
 class NotRead(RuntimeError):
@@ -84,7 +86,8 @@ class Watched:
         self.advice = advice
         self.namespaces = namespaces
         # Spreads watches in time, guards nothing.
-        self.caches = Caches(client, rng=random.Random(), options=Options(namespaces=namespaces))  # noqa: S311
+        options = Options(namespaces=namespaces)
+        self.caches = Caches(client, rng=random.Random(), options=options, ready=_READY)  # noqa: S311
 
     async def wait_filled(self, seconds: float) -> None:
         """Wait until each kind is read, or can't be; not longer than that."""

@@ -29,6 +29,16 @@ def test_feed_sends_what_changed_since_a_number() -> None:
     assert changes.number == feed.number
 
 
+def test_feed_takes_one_byte_for_each_character() -> None:
+    feed = Feed()
+    feed.put(fragment("a", "<td>\u2013 \U0001f331</td>"))
+    (stored,) = feed.of("rows")
+    assert stored.html == "<td>&#8211; &#127793;</td>"
+    number = feed.number
+    feed.put(fragment("a", "<td>\u2013 \U0001f331</td>"))
+    assert feed.number == number
+
+
 def test_feed_counts_an_equal_fragment_as_no_change() -> None:
     feed = Feed()
     feed.put(fragment("a"))

@@ -391,3 +391,20 @@ def test_lists_select_by_namespace_and_labels() -> None:
 
 def as_object(tree: dict[str, Any]) -> Object:
     return Object(msgspec.json.encode(tree))
+
+
+def test_caches_keep_as_many_ready_as_they_are_told() -> None:
+    """One that is not packed is the same object at each read."""
+
+    async def story(server: SmallServer, _: Caches) -> list[bool]:
+        for name in "abc":
+            server.put(config_map(name))
+        caches = Caches(client_of(server), rng=random.Random(1), ready=1)
+        cache = caches.of(CONFIG_MAP)
+        async with running(caches):
+            await cache.wait_synced()
+            (first, *_), (again, *_) = cache.list(), cache.list()
+            (*_, last), (*_, last_again) = cache.list(), cache.list()
+        return [first == again, first is again, last is last_again]
+
+    assert play(story) == [True, False, True]

@@ -18,7 +18,7 @@ from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.kube.watching import EventType
 from espalier.runtime.caches import selectors
-from espalier.runtime.caches.indexed import IndexedObjects
+from espalier.runtime.caches.indexed import READY, IndexedObjects
 from espalier.runtime.caches.mapping import Index
 from espalier.runtime.caches.reflector import ABSENT, Mirror, Reflector, Source
 from espalier.runtime.caches.transforms import Transform, strip_managed_fields
@@ -35,10 +35,10 @@ _DIGITS = 40
 class Cache:
     """The objects of one source, created by `Caches.of`. Its objects are shared and must not be changed."""
 
-    def __init__(self, source: Source, transform: Transform = strip_managed_fields) -> None:
+    def __init__(self, source: Source, transform: Transform = strip_managed_fields, ready: int = READY) -> None:
         self.source = source
         self._transform = transform
-        self._objects = IndexedObjects()
+        self._objects = IndexedObjects(ready)
         self._handlers: list[Handler] = []
         self._synced = asyncio.Event()
         self._mirrors = {namespace: _Mirror(self, namespace) for namespace in source.shares}
@@ -255,11 +255,20 @@ class _Mirror:
 class Caches:
     """The caches of one client. `of` may be called at any time; caches are filled while `run` runs.
 
-    Namespaced kinds are watched in `options.namespaces` if no namespace is given.
+    Namespaced kinds are watched in `options.namespaces` if no namespace is given. Of each cache `ready` objects are
+    not packed.
     """
 
-    def __init__(self, client: Client, *, rng: random.Random | None = None, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        rng: random.Random | None = None,
+        options: Options | None = None,
+        ready: int = READY,
+    ) -> None:
         self._client = client
+        self._ready = ready
         self._rng = rng or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
         self._options = options or Options()
         self._caches: dict[tuple[Source, Transform], Cache] = {}
@@ -294,7 +303,7 @@ class Caches:
         cache = self._caches.get((source, transform))
         if cache is None:
             selectors.parse(labels)
-            cache = self._caches[source, transform] = Cache(source, transform)
+            cache = self._caches[source, transform] = Cache(source, transform, self._ready)
             if self._stopped is not None:
                 self._follow(cache)
         cache.add_indexes(indexes or {})
