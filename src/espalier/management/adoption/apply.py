@@ -178,7 +178,8 @@ class Adopter:
     async def _adopt(self, cluster: ClusterPlan) -> None:
         """Record a cluster, then mark it: until it is marked, no manager acts on it."""
         if cluster.state is not State.READY:
-            self.say(f"cluster {cluster.key} was taken over before")
+            before = "is of this manager: nothing to take over"
+            self.say(f"cluster {cluster.key} {before if cluster.state is State.OURS else 'was taken over before'}")
             return
         if cluster.record is None or cluster.owner is None or cluster.object is None:
             raise LookupError(f"Cluster {cluster.key}")  # it would be blocked
