@@ -125,7 +125,9 @@ def test_lists_and_json_are_taken_apart() -> None:
         ("a: !vault x", "garden.yaml:1:4: a: the tag !vault is not allowed in manifests; remove it"),
         ("a: .inf", "garden.yaml:1:4: a: .inf is not a value of the Kubernetes API"),
         ("a: " + "[" * 5000 + "]" * 5000, "garden.yaml:1:131: this is nested more than 128 levels deep"),
-        ("? [a]\n: 1", "garden.yaml:1:3: a key must be text"),
+        ("? [a]\n: 1", "garden.yaml:1:3: a key must be text; found a list"),
+        ("~: 1", "garden.yaml:1:1: a key must be text; found nothing"),
+        ("a: {{ .b }}", "garden.yaml:1:5: a: a key must be text; found a map; fill in {{ }} of a template first"),
         ("a: {<<: 1}", "garden.yaml:1:9: a: << takes a map, or a list of maps"),
     ],
 )
