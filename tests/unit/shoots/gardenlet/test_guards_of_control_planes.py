@@ -75,7 +75,7 @@ def test_machines_of_a_sleeping_shoot_are_deleted(is_there: bool) -> None:
     """By a machine controller manager that runs until they are gone; later it is scaled down."""
     asked: list[int] = []
 
-    def deployment(name: str, _shoot: object, namespace: str, replicas: int) -> Tree:
+    def deployment(name: str, _shoot: object, namespace: str, replicas: int, _client_secret: str) -> Tree:
         asked.append(replicas)
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
