@@ -39,7 +39,7 @@ Tree = dict[str, Any]
 
 def clusters() -> list[Tree]:
     """As many Clusters as a management cluster may have, each with the object that it links."""
-    found = []
+    results = []
     for number in range(CLUSTERS):
         for document in read_manifests(EXAMPLE.read_bytes(), source=EXAMPLE.name):
             tree = copy.deepcopy(document.tree)
@@ -48,8 +48,8 @@ def clusters() -> list[Tree]:
             if tree["kind"] == "Cluster":
                 tree["spec"] |= {"eksaVersion": "v0.26.0"}
                 tree["spec"]["datacenterRef"]["name"] = name
-            found.append(tree)
-    return found
+            results.append(tree)
+    return results
 
 
 def prepared() -> tuple[Webhooks, list[Tree]]:

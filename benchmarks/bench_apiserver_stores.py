@@ -104,9 +104,9 @@ async def main(count: int, runs: int) -> int:
                 await of_server("etcd", EtcdStore(etcd.client(), Keys(KINDS, f"/registry-{run}")), count, rates)
                 await of_etcd(etcd, run, count, rates)
     print(f"Python {platform.python_version()}, etcd {ETCD.version}, {count} operations, {runs} runs: median (lowest)")
-    for (name, verb, clients), found in rates.items():
-        each = [rate for rate, _ in found]
-        rate, middle = statistics.median(each), statistics.median(milliseconds for _, milliseconds in found)
+    for (name, verb, clients), item in rates.items():
+        each = [rate for rate, _ in item]
+        rate, middle = statistics.median(each), statistics.median(milliseconds for _, milliseconds in item)
         print(f"{name:12}{verb:8}{clients:3} clients {rate:8.0f}/s ({min(each):.0f}) p50 {middle:.2f} ms")
     return 0
 

@@ -35,7 +35,7 @@ async def apply(client: Client, count: int) -> None:
     documents = sorted(yaml.safe_load_all(EXAMPLE.read_text()), key=lambda document: document["kind"] != "Cluster")
     gate = asyncio.Semaphore(CONCURRENT)
 
-    async def one(name: str) -> None:
+    async def apply_cluster(name: str) -> None:
         for document in documents:
             is_cluster = document["kind"] == "Cluster"
             tree = {**document, "metadata": {"name": name, "namespace": "default"}}
@@ -44,7 +44,7 @@ async def apply(client: Client, count: int) -> None:
             async with gate:
                 await client.apply(Cluster.resource if is_cluster else DockerDatacenterConfig.resource, tree)
 
-    await asyncio.gather(*(one(f"new-{number:05}") for number in range(count)))
+    await asyncio.gather(*(apply_cluster(f"new-{number:05}") for number in range(count)))
 
 
 async def until_made(client: Client, count: int, pid: int) -> None:

@@ -57,8 +57,8 @@ async def at_once(url: str) -> float:
 async def large(client: Client) -> float:
     """MiB a second of a range."""
     begun = time.perf_counter()
-    found = await client.do(Range(PREFIX, PREFIX + b"\xff"))
-    return sum(len(item.value) for item in found.items) / (1 << 20) / (time.perf_counter() - begun)
+    result = await client.do(Range(PREFIX, PREFIX + b"\xff"))
+    return sum(len(item.value) for item in result.items) / (1 << 20) / (time.perf_counter() - begun)
 
 
 async def main() -> None:
@@ -90,9 +90,9 @@ async def main() -> None:
                 await client.close()
             cost, memory = cpu_seconds(pid), peak_memory(pid)
         lines = []
-        for title, found in (("read", reads), ("write", writes)):
+        for title, value in (("read", reads), ("write", writes)):
             for way in ways:
-                values = sorted(found[way])
+                values = sorted(value[way])
                 p99 = values[int(len(values) * 0.99)]
                 lines.append(f"{title:6} {way:7} median {statistics.median(values):.3f} ms, p99 {p99:.3f} ms")
         for way in ways:

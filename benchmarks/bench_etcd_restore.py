@@ -107,15 +107,15 @@ def main() -> None:
         programs = sorted(assets_folder().glob("etcdutl-*/etcdutl"))
         if programs:
             commands["etcdutl"] = [str(programs[-1]), "snapshot", "restore", str(file), "--data-dir"]
-        found: dict[str, list[tuple[float, float]]] = {title: [] for title in commands}
+        results: dict[str, list[tuple[float, float]]] = {title: [] for title in commands}
         for _ in range(RUNS):
             for title, command in commands.items():
-                found[title].append(restored(command, folder / "data"))
+                results[title].append(restored(command, folder / "data"))
         report(
             f"restore of {file.stat().st_size >> 20} MiB, {count:,} objects",
             *(
-                f"{title:16} {spread([one for one, _ in runs])}, {max(memory for _, memory in runs):.0f} MiB"
-                for title, runs in found.items()
+                f"{title:16} {spread([item for item, _ in runs])}, {max(memory for _, memory in runs):.0f} MiB"
+                for title, runs in results.items()
             ),
         )
 

@@ -87,8 +87,8 @@ async def main() -> None:
                         lasted[way].append(time.perf_counter() - begun)
                 cost, memory = cpu_seconds(agent.pid), peak_memory(agent.pid)
     lines = []
-    for way, found in puts.items():
-        values = sorted(found)
+    for way, item in puts.items():
+        values = sorted(item)
         median, p99 = values[len(values) // 2], values[int(len(values) * 0.99)]
         lines.append(f"{way:12} puts: median {median:.2f} ms, p99 {p99:.2f} ms; each lasted {spread(lasted[way])}")
     lines.append(f"the agent: {cost:.1f} s of CPU, {memory} MiB at most")

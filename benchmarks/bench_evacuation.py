@@ -29,12 +29,12 @@ SOURCE = "a"
 
 def asked(servers: list[Server]) -> Counter[str]:
     """Requests by program, users and fakes apart."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for server in servers:
         for (verb, _, _, who), count in server.requests.items():
             if who in ("garden", "gardenlet", "extensions"):
-                found[f"{who} {'reads' if verb in ('get', 'list', 'watch') else 'writes'}"] += count
-    return found
+                result[f"{who} {'reads' if verb in ('get', 'list', 'watch') else 'writes'}"] += count
+    return result
 
 
 async def whole(world: World, wanted: dict[str, str]) -> dict[str, float]:

@@ -39,11 +39,11 @@ def used(pid: int) -> float:
 async def at_once(act: Callable[[str], Awaitable[object]], names: list[str]) -> None:
     gate = asyncio.Semaphore(CONCURRENT)
 
-    async def one(name: str) -> None:
+    async def act_on(name: str) -> None:
         async with gate:
             await act(name)
 
-    await asyncio.gather(*map(one, names))
+    await asyncio.gather(*map(act_on, names))
 
 
 async def until(client: Client, names: list[str], is_reached: Callable[[dict[str, Any] | None], bool]) -> None:

@@ -30,11 +30,11 @@ MIB = 1 << 20
 
 def asked(server: Server) -> Counter[str]:
     """Requests of gardenlets, by verb and resource."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for (verb, resource, sub, who), count in server.requests.items():
         if who == GARDENLET:
-            found[f"{verb} {resource}{f'/{sub}' if sub else ''}"] += count
-    return found
+            result[f"{verb} {resource}{f'/{sub}' if sub else ''}"] += count
+    return result
 
 
 async def settled(world: World) -> None:

@@ -49,8 +49,8 @@ class Moments:
         for seen in self.by_node.values():
             yield "NodeUpgrade made to pod made", seen["pod"] - seen["made"]
             yield "pod ended to NodeUpgrade completed", seen["completed"] - seen["ended"]
-        for one, other in pairwise(self.by_node.values()):
-            yield "completed to next NodeUpgrade made", other["made"] - one["completed"]
+        for item, other in pairwise(self.by_node.values()):
+            yield "completed to next NodeUpgrade made", other["made"] - item["completed"]
 
     def _upgrade(self, _old: Object | None, new: Object | None, _first: bool) -> None:
         if new is not None:
@@ -58,11 +58,11 @@ class Moments:
             if (new.tree.get("status") or {}).get("completed"):
                 self._see(new.name, "completed")
 
-    def _pod(self, _cluster: Key, found: Object) -> None:
-        if found.kind == POD.kind and found.metadata.labels.get("eks-d-upgrader"):
-            self._see(found.name, "pod")
-            if (found.tree.get("status") or {}).get("phase") == "Succeeded":
-                self._see(found.name, "ended")
+    def _pod(self, _cluster: Key, object_: Object) -> None:
+        if object_.kind == POD.kind and object_.metadata.labels.get("eks-d-upgrader"):
+            self._see(object_.name, "pod")
+            if (object_.tree.get("status") or {}).get("phase") == "Succeeded":
+                self._see(object_.name, "ended")
 
     def _see(self, name: str, what: str) -> None:
         self.by_node.setdefault(name, {}).setdefault(what, time.monotonic())
@@ -107,11 +107,11 @@ def main() -> None:
         seconds, moments, manager, program = asyncio.run(upgrade(Path(folder)))
     nodes = CONTROL_PLANES + WORKERS
     took: dict[str, list[float]] = {}
-    for what, one in moments.handovers():
-        took.setdefault(what, []).append(one)
+    for what, element in moments.handovers():
+        took.setdefault(what, []).append(element)
     report(
         f"{nodes} nodes ({CONTROL_PLANES} of the control plane), in place, to Ready: {seconds:.1f} s",
-        *(f"{what}: {spread([1000 * item for item in found], 'ms')}" for what, found in took.items()),
+        *(f"{what}: {spread([1000 * item for item in value], 'ms')}" for what, value in took.items()),
         "aim: <= 500 ms between two steps",
     )
     whose, counted = "requests of the manager", bill()

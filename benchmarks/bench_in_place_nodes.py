@@ -32,8 +32,10 @@ async def cluster(env: RealEnvironment, name: str) -> tuple[Kubectl, str]:
     text = manifest(1, in_place=True).replace("name: garden", f"name: {name}")
     await env.management("apply", "-f", "-", stdin=text)
     await env.ready(name)
-    found = [node["name"] for node in await env.nodes() if node["cluster"] == name and node["role"] == "control-plane"]
-    return await env.workload(name), found[0]
+    results = [
+        node["name"] for node in await env.nodes() if node["cluster"] == name and node["role"] == "control-plane"
+    ]
+    return await env.workload(name), results[0]
 
 
 async def by_hand(env: RealEnvironment, workload: Kubectl, node: str) -> dict[str, float]:

@@ -164,12 +164,12 @@ async def calm(session: aiohttp.ClientSession) -> tuple[int, float]:
 async def synced(home: Path) -> dict[str, int]:
     """Clusters by the status of their condition Synced, `none` without one."""
     client = Client(HttpTransport(Kubeconfig.load([home / "fleet.kubeconfig"]).context()))
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for cluster in (await client.list(Cluster.resource)).items:
         conditions = cluster.decode(Cluster).status.conditions
-        found[next((condition.status for condition in conditions if condition.type == SYNCED), "none")] += 1
+        result[next((condition.status for condition in conditions if condition.type == SYNCED), "none")] += 1
     await client.close()
-    return dict(found)
+    return dict(result)
 
 
 async def one_further_round(home: Path, session: aiohttp.ClientSession, count: int, isolation: str) -> str:

@@ -106,22 +106,22 @@ async def apply(env: ManagedEnvironment, count: int) -> None:
     """Apply all, several at a time; a Cluster after what it names."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(trees: list[Tree]) -> None:
+    async def apply_cluster(trees: list[Tree]) -> None:
         async with gate:
             for tree in (*trees[1:], trees[0]):
                 await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
 
-    await asyncio.gather(*(one(trees) for trees in of_all(count)))
+    await asyncio.gather(*(apply_cluster(trees) for trees in of_all(count)))
 
 
 async def until(cache: Cache, count: int, is_so: Any) -> None:
     """Wait until so many objects are as asked for."""
-    found, enough = set(), asyncio.Event()
+    result, enough = set(), asyncio.Event()
 
     def changed(_old: object, new: Any, _first: bool) -> None:
         if new is not None and is_so(new):
-            found.add(new.key)
-            if len(found) >= count:
+            result.add(new.key)
+            if len(result) >= count:
                 enough.set()
 
     stop = cache.subscribe(changed)
@@ -131,9 +131,9 @@ async def until(cache: Cache, count: int, is_so: Any) -> None:
     stop()
 
 
-def is_ready(found: Any) -> bool:
+def is_ready(value: Any) -> bool:
     """A Cluster that was made here, and is Ready."""
-    return found.name[-4:].isdigit() and bool(found.decode(Cluster).status.ready)
+    return value.name[-4:].isdigit() and bool(value.decode(Cluster).status.ready)
 
 
 async def simulate(simulation: Simulation, count: int) -> None:
@@ -155,8 +155,8 @@ async def simulate(simulation: Simulation, count: int) -> None:
         start = Start(asked())
         applying = asyncio.create_task(apply(env, count))
         made = asyncio.gather(
-            until(env.capi_objects.of(KubeadmControlPlane.resource), count, lambda _one: True),
-            until(env.capi_objects.of(MachineDeployment.resource), count, lambda _one: True),
+            until(env.capi_objects.of(KubeadmControlPlane.resource), count, lambda _object: True),
+            until(env.capi_objects.of(MachineDeployment.resource), count, lambda _object: True),
         )
         await asyncio.gather(applying, made)
         title = f"{count} clusters of {len(LIVES)} providers, until all Cluster API objects exist"

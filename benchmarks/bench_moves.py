@@ -32,12 +32,12 @@ COMMAND = "journey"
 
 def asked(servers: list[Server]) -> Counter[str]:
     """The requests of the command, by verb."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for server in servers:
         for (verb, _, _, who), count in server.requests.items():
             if who == COMMAND:
-                found["reads" if verb in READING_VERBS else "writes"] += count
-    return found
+                result["reads" if verb in READING_VERBS else "writes"] += count
+    return result
 
 
 async def measured(simulation: virtual.Simulation, count: int) -> list[str]:

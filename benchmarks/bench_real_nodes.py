@@ -37,9 +37,9 @@ MANY_WATCHERS = 256
 class Costs:
     """What things took, by what they are, over all runs."""
 
-    def __init__(self, env: RealEnvironment, found: dict[str, list[float]]) -> None:
+    def __init__(self, env: RealEnvironment, results: dict[str, list[float]]) -> None:
         self._environment = env
-        self.found = found
+        self.results = results
 
     @asynccontextmanager
     async def of(self, what: str) -> AsyncIterator[None]:
@@ -52,7 +52,7 @@ class Costs:
 
     def say(self, what: str, value: float) -> None:
         """Keep a figure, and print it: a run takes minutes."""
-        self.found.setdefault(what, []).append(value)
+        self.results.setdefault(what, []).append(value)
         print(f"  ... {what}: {value:.1f}", flush=True)
 
     @property
@@ -67,13 +67,13 @@ class Costs:
         return sum(float(line.rsplit(" ", 1)[1]) for line in metrics.splitlines() if line.startswith(OURS))
 
 
-async def measure(found: dict[str, list[float]]) -> None:
+async def measure(value: dict[str, list[float]]) -> None:
     """One run of everything."""
     upgrades = size(1, 0) and not why_not("1.36.3")
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         async with real_environment(Path(folder)) as env:
-            costs = Costs(env, found)
+            costs = Costs(env, value)
             costs.say("until the management cluster serves: s", time.monotonic() - began)
             async with costs.of("1+1, apply to Ready"):
                 await become(env, manifest(1))
@@ -132,20 +132,20 @@ FINAL = "cloud-final.service"
 def companions(env: RealEnvironment) -> float:
     """Memory of our processes beside the one that is measured as such."""
     state = State(env.home.nodes)
-    found = (BalancerProcess(state).process, RegistryProcess(state).process)
-    return memory([process.pid for process in found if process]) / MIB
+    results = (BalancerProcess(state).process, RegistryProcess(state).process)
+    return memory([process.pid for process in results if process]) / MIB
 
 
 def memory(pids: Iterable[int]) -> int:
     """Bytes that belong to these processes alone, and their parts of what they share (PSS)."""
-    found = 0
+    result = 0
     for pid in pids:
         try:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         except OSError:
             continue
-        found += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    return found
+        result += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return result
 
 
 def main() -> None:
@@ -155,15 +155,15 @@ def main() -> None:
     if missing := why_not("1.35.4"):
         report("real nodes", f"not measured here: {missing}")
         return
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     for _ in range(chosen.runs):
-        asyncio.run(measure(found))
-    report("real nodes", *(f"{what} {spread(values, '')}" for what, values in found.items()))
-    ready = statistics.median(found["1+1, apply to Ready: s"])
+        asyncio.run(measure(results))
+    report("real nodes", *(f"{what} {spread(values, '')}" for what, values in results.items()))
+    ready = statistics.median(results["1+1, apply to Ready: s"])
     report(
         "aims",
         f"1+1 Ready {ready:.0f} s of 45",
-        f"a worker {statistics.median(found['one worker more: s']):.0f} s of 12",
+        f"a worker {statistics.median(results['one worker more: s']):.0f} s of 12",
     )
 
 

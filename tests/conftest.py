@@ -170,7 +170,7 @@ def _say_seconds(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @asynccontextmanager
-async def _found(factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+async def _started(factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     assets = find_assets()
     if assets is None:
         pytest.skip(why_no_assets())
@@ -185,19 +185,19 @@ async def control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 
     It goes with the module: a dozen that idle to the end of the run would take half a core.
     """
-    async with _found(tmp_path_factory) as running:
+    async with _started(tmp_path_factory) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def other_control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     """A second one, for what goes on between two."""
-    async with _found(tmp_path_factory) as running:
+    async with _started(tmp_path_factory) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     """One for tests of many modules that leave nothing behind which another one would notice."""
-    async with _found(tmp_path_factory) as running:
+    async with _started(tmp_path_factory) as running:
         yield running

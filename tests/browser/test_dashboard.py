@@ -192,9 +192,9 @@ def test_checks_find_what_they_look_for(look: Reader) -> None:
           document.querySelector(".grey").style.color = "#999";
         }"""
     )
-    found = "\n".join(look.page.evaluate(checks()))
+    result = "\n".join(look.page.evaluate(checks()))
     expected = ("no lang", "heading of level", "has no name", "id main is not unique", "contrast 2.", "takes its role")
-    assert [words for words in expected if words not in found] == []
+    assert [words for words in expected if words not in result] == []
 
 
 @pytest.mark.often("320")
@@ -285,10 +285,10 @@ def garden(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Itera
         assert process.stdout is not None
         try:
             lines = (re.search(r"KUBECONFIG=(\S+)", line) for line in process.stdout)
-            found = next(filter(None, lines), None)
-            assert found is not None, (home / "log").read_text()
-            with dashboard(running, "--kubeconfig", found[1]) as address:
-                yield address, found[1]
+            first = next(filter(None, lines), None)
+            assert first is not None, (home / "log").read_text()
+            with dashboard(running, "--kubeconfig", first[1]) as address:
+                yield address, first[1]
         finally:
             process.terminate()
             process.communicate(timeout=browsers.SECONDS)

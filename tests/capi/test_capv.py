@@ -87,7 +87,7 @@ async def made_of(vineyard: Vineyard) -> dict[str, list[Made]]:
     """The parts of the cluster's virtual machines, by the group of their Machine."""
     machines = await vineyard.env.client.list(Machine.resource, SYSTEM_NAMESPACE)
     groups = {item.name: item.metadata.labels.get(names.DEPLOYMENT, "") for item in machines.items}
-    found: dict[str, list[Made]] = {}
+    results: dict[str, list[Made]] = {}
     with vineyard.center.administrator() as content:
         for property_ in properties(
             content, machines_of(content), "name", *HARDWARE, "parent", "datastore", "resourcePool"
@@ -102,8 +102,8 @@ async def made_of(vineyard: Vineyard) -> dict[str, list[Made]]:
                 folder=property_["parent"].name,
                 pool=property_["resourcePool"].name,
             )
-            found.setdefault(groups[property_["name"]], []).append(made)
-    return found
+            results.setdefault(groups[property_["name"]], []).append(made)
+    return results
 
 
 def network(content: Any, backing: Any) -> str:
@@ -123,8 +123,8 @@ async def test_a_manifest_becomes_virtual_machines(vineyard: Vineyard) -> None:
     }
     nodes = await vineyard.env.nodes(KEY)
     assert {node["metadata"]["name"]: node["spec"]["providerID"] for node in nodes} == vineyard.guests.joined
-    (found,) = (await vineyard.env.client.list(VSphereCluster.resource, SYSTEM_NAMESPACE)).items
-    assert found.decode(VSphereCluster).status.initialization.provisioned
+    (vsphere_cluster,) = (await vineyard.env.client.list(VSphereCluster.resource, SYSTEM_NAMESPACE)).items
+    assert vsphere_cluster.decode(VSphereCluster).status.initialization.provisioned
 
 
 @pytest.mark.demand(L18="as the real provider for vSphere stores it")
@@ -133,11 +133,11 @@ async def test_stored_objects_are_those_that_were_written(vineyard: Vineyard) ->
     env, read = vineyard.env, set()
     applied = {item.path: item for item in env.written if "apply-patch" in item.headers.get("content-type", "")}
     for resource in (SECRET, *(kind.resource for kind in KINDS)):
-        for one in (await env.client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else "")).items:
-            path = resource.path(namespace=one.namespace, name=one.name)
+        for element in (await env.client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else "")).items:
+            path = resource.path(namespace=element.namespace, name=element.name)
             if path in applied:
-                assert lost(msgspec.json.decode(applied[path].body), one.tree) == {}
-                read.add(one.kind)
+                assert lost(msgspec.json.decode(applied[path].body), element.tree) == {}
+                read.add(element.kind)
     assert read >= {"Secret", "VSphereCluster", "VSphereMachineTemplate"}
 
 

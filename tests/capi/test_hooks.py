@@ -73,9 +73,9 @@ async def hedge(real: RealClusterApi, upgraders: Upgraders) -> Key:
 async def seen(real: RealClusterApi) -> AsyncIterator[list[Object]]:
     """Every NodeUpgrade as it was while the test ran, and every Machine, each as often as it changed."""
     caches = [real.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE), real.capi_objects.of(Machine.resource)]
-    found: list[Object] = []
-    stops = [cache.subscribe(lambda old, new, first: found.append(new) if new else None) for cache in caches]
-    yield found
+    results: list[Object] = []
+    stops = [cache.subscribe(lambda old, new, first: results.append(new) if new else None) for cache in caches]
+    yield results
     for stop in stops:
         stop()
 

@@ -66,8 +66,8 @@ async def store_as(env: RealClusterApi, version: str) -> None:
 def writers(before: Object, after: Object) -> set[tuple[str, str]]:
     """The writers of an object since, each with the subresource."""
 
-    def entries(found: Object) -> set[tuple[str, str, str]]:
-        managed: list[dict[str, Any]] = found.tree["metadata"].get("managedFields", [])
+    def entries(object_: Object) -> set[tuple[str, str, str]]:
+        managed: list[dict[str, Any]] = object_.tree["metadata"].get("managedFields", [])
         return {(entry["manager"], entry.get("subresource", ""), str(entry)) for entry in managed}
 
     return {(manager, subresource) for manager, subresource, _ in entries(after) - entries(before)}
@@ -75,8 +75,8 @@ def writers(before: Object, after: Object) -> set[tuple[str, str]]:
 
 async def is_reported(env: RealClusterApi) -> bool:
     """True if the next Cluster API has reported on everything: `status.versions` is its own."""
-    found = [item for resource in REPORTING for item in (await env.client.list(resource)).items]
-    return all((item.tree.get("status") or {}).get("versions") for item in found)
+    results = [item for resource in REPORTING for item in (await env.client.list(resource)).items]
+    return all((item.tree.get("status") or {}).get("versions") for item in results)
 
 
 @pytest.mark.skipif(
@@ -110,10 +110,12 @@ async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path, clusters: i
             ours = [f"{request.method} {request.path}" for request in env.written[written:]]
     assert after.keys() == before.keys()
     assert {item.metadata.uid for item in after.values()} == {item.metadata.uid for item in before.values()}
-    generations = {name for name, one in after.items() if one.metadata.generation != before[name].metadata.generation}
+    generations = {
+        name for name, element in after.items() if element.metadata.generation != before[name].metadata.generation
+    }
     assert generations == set()
     assert ours == []
-    written_since = {(name[0], *writer) for name, found in after.items() for writer in writers(before[name], found)}
+    written_since = {(name[0], *writer) for name, value in after.items() for writer in writers(before[name], value)}
     assert written_since - APPLIED_AGAIN == ITS_OWN
     machines = sum(kind == Machine.resource.kind for kind, _ in after)
     assert machines >= 2 * clusters

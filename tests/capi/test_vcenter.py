@@ -65,18 +65,18 @@ def test_objects_resolve_by_path_name_and_pattern(center: VCenter) -> None:
 
 
 def test_templates_tell_their_disks_and_tags(center: VCenter) -> None:
-    found = ask(center, TEMPLATE).templates["/DC0/vm/DC0_H0_VM0"]
-    assert not found.is_template
-    assert found.disks == (10 * 1024**3,)
-    assert found.tags == frozenset()
+    result = ask(center, TEMPLATE).templates["/DC0/vm/DC0_H0_VM0"]
+    assert not result.is_template
+    assert result.disks == (10 * 1024**3,)
+    assert result.tags == frozenset()
     with center.administrator() as content:
         machine = content.searchIndex.FindByInventoryPath("/DC0/vm/DC0_H0_VM0")
         machine.PowerOffVM_Task()
         machine.MarkAsTemplate()
     tag(center, "/DC0/vm/DC0_H0_VM0", "os:ubuntu")
-    found = ask(center, TEMPLATE).templates["/DC0/vm/DC0_H0_VM0"]
-    assert found.is_template
-    assert found.tags == {"os:ubuntu"}
+    result = ask(center, TEMPLATE).templates["/DC0/vm/DC0_H0_VM0"]
+    assert result.is_template
+    assert result.tags == {"os:ubuntu"}
 
 
 def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
@@ -103,15 +103,15 @@ def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
 def test_missing_tags_and_policies_are_reported(center: VCenter) -> None:
     there = tag(center, "/DC0/vm/DC0_H0_VM1", "team:garden")
     gone = "urn:vmomi:InventoryServiceTag:00000000-0000-0000-0000-000000000000:GLOBAL"
-    found = ask(
+    result = ask(
         center,
         TEMPLATE,
         tags=frozenset({*there, gone, "team:garden"}),
         policies=frozenset({"vSAN Default Storage Policy", "gold"}),
     )
-    assert found.unknown_tags == {gone, "team:garden"}
-    assert found.unknown_policies == {"gold"}
-    assert found.paths[TEMPLATE] == ("/DC0/vm/DC0_H0_VM0",)
+    assert result.unknown_tags == {gone, "team:garden"}
+    assert result.unknown_policies == {"gold"}
+    assert result.paths[TEMPLATE] == ("/DC0/vm/DC0_H0_VM0",)
 
 
 def test_an_address_that_a_machine_has_is_reported(center: VCenter) -> None:

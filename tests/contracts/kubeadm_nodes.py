@@ -100,8 +100,8 @@ def _stored(cluster: Cluster) -> tuple[Callable[[], Tree], Callable[[Tree | None
     path = "/api/v1/namespaces/kube-system/configmaps"
 
     def configuration() -> Tree:
-        _, found = cluster.ask("GET", f"{path}/kubeadm-config")
-        tree: Tree = json.loads(found["data"]["ClusterConfiguration"])
+        _, result = cluster.ask("GET", f"{path}/kubeadm-config")
+        tree: Tree = json.loads(result["data"]["ClusterConfiguration"])
         return tree
 
     def write(configuration: Tree | None) -> None:
@@ -145,8 +145,8 @@ def _real_subject(runner: asyncio.Runner, env: RealEnvironment, workload: Kubect
     node = Node(name, Files(root), _RealCommands(running), api, Path(), carried, Clock())
 
     def configuration() -> Tree:
-        found = runner.run(workload.tree(*CONFIG_MAP))
-        tree: Tree = yaml.safe_load(found["data"]["ClusterConfiguration"])
+        result = runner.run(workload.tree(*CONFIG_MAP))
+        tree: Tree = yaml.safe_load(result["data"]["ClusterConfiguration"])
         return tree
 
     def write(configuration: Tree | None) -> None:

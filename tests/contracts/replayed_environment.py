@@ -98,7 +98,7 @@ def manager_of(who: str, server: Server, simulation: Simulation, trace: list[str
         return Done()
 
     controller = Controller("copier", reconcile, workers=3, rng=simulation.random)
-    controller.watch(cache, lambda found: [Key("default", found.metadata.labels.get("original", "none"))])
+    controller.watch(cache, lambda value: [Key("default", value.metadata.labels.get("original", "none"))])
     manager.add(controller)
     return manager
 

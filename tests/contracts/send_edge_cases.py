@@ -116,7 +116,7 @@ class Server:
     def _comparable(self, status: int, text: str) -> Answer:
         text = text.replace(self.namespace, "{ns}")
         text = _VERSION.sub(r"\1VERSION", _TIME.sub("TIME", _UID.sub("UID", text)))
-        text = _LONG.sub(lambda found: f"{found[1]} x {len(found[0])}", text)
+        text = _LONG.sub(lambda value: f"{value[1]} x {len(value[0])}", text)
         for pattern, shown in _CHANGING:
             text = pattern.sub(shown, text)
         try:

@@ -14,8 +14,8 @@ from tests.support.servers.builtin_schemas import differing, file_of, read, text
 @pytest.mark.envtest
 async def test_the_file_says_what_the_server_says(control_plane: ControlPlane) -> None:
     async with control_plane.connected() as client:
-        found = await read(client)
-    text = text_of(differing(ROW.name, found))
+        result = await read(client)
+    text = text_of(differing(ROW.name, result))
     assert text == file_of(ROW.name).read_text(), "run python -m tests.support.servers.builtin_schemas"
 
 

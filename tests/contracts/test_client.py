@@ -127,8 +127,8 @@ async def test_a_list_is_read_page_by_page(client: Client, namespace: str) -> No
     assert {(item.kind, item.tree["apiVersion"]) for item in whole.items} == {("ConfigMap", "v1")}
     odd = await client.list(CONFIG_MAP, namespace, labels="parity in (odd)")
     assert [item.name for item in odd.items] == ["cm-1", "cm-3", "cm-5"]
-    one = await client.list(CONFIG_MAP, fields=f"metadata.name=cm-4,metadata.namespace={namespace}")
-    assert [item.name for item in one.items] == ["cm-4"]
+    config_maps = await client.list(CONFIG_MAP, fields=f"metadata.name=cm-4,metadata.namespace={namespace}")
+    assert [item.name for item in config_maps.items] == ["cm-4"]
 
 
 async def next_of(events: AsyncIterator[WatchEvent]) -> tuple[str, str]:
@@ -301,8 +301,8 @@ async def test_scale_and_status_are_written_on_their_own(client: Client, namespa
     await client.patch(DEPLOYMENT, "a", namespace, patch=three, type=PatchType.MERGE, subresource="scale")
     status = {"metadata": deployment["metadata"], "status": {"replicas": 3, "observedGeneration": 2}}
     await client.apply(DEPLOYMENT, status, subresource="status")
-    found = (await client.get(DEPLOYMENT, "a", namespace)).tree
-    assert (found["spec"]["replicas"], found["status"]) == (3, status["status"])
+    result = (await client.get(DEPLOYMENT, "a", namespace)).tree
+    assert (result["spec"]["replicas"], result["status"]) == (3, status["status"])
 
 
 @pytest.mark.envtest

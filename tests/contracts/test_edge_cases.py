@@ -34,14 +34,14 @@ def comparable(answers: dict[str, Answer]) -> dict[str, tuple[int, dict[str, obj
 @pytest.mark.embedded
 async def test_embedded_server_answers_as_kube_apiserver() -> None:
     async with embedded() as (url, context), asking(url, context) as server:
-        found = comparable(await server.answers())
+        result = comparable(await server.answers())
     wanted = recorded()
-    statuses = {name for name in wanted if found[name][0] == wanted[name][0]}
-    words = {name for name in statuses if found[name] == wanted[name]}
+    statuses = {name for name in wanted if result[name][0] == wanted[name][0]}
+    words = {name for name in statuses if result[name] == wanted[name]}
     print(f"{len(TABLE)} strange requests: {len(statuses)} statuses and {len(words)} bodies are kube-apiserver's")
     assert wanted.keys() == {ask.name for ask in TABLE}
-    assert {name: (found[name], wanted[name]) for name in wanted.keys() - statuses - OTHER_ANSWERS} == {}
-    assert {name: (found[name], wanted[name]) for name in statuses - words - OTHER_WORDS} == {}
+    assert {name: (result[name], wanted[name]) for name in wanted.keys() - statuses - OTHER_ANSWERS} == {}
+    assert {name: (result[name], wanted[name]) for name in statuses - words - OTHER_WORDS} == {}
     assert not OTHER_ANSWERS & statuses, "what is alike by now needs no exception"
     assert not OTHER_WORDS & words, "what is alike by now needs no exception"
 
@@ -52,12 +52,12 @@ async def test_kube_apiserver_answers_as_recorded(control_plane: ControlPlane) -
     client = control_plane.authority.issue_client("admin", groups=["system:masters"], now=datetime.now(UTC))
     context = trusting(control_plane.ca, client)
     async with asking(control_plane.url, context) as server:
-        found = comparable(await server.answers())
+        result = comparable(await server.answers())
     if os.environ.get("ESPALIER_RECORD_ANSWERS"):
-        lines = (f"{json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in found)
+        lines = (f"{json.dumps(name)}: {json.dumps(result[name], sort_keys=True)}" for name in result)
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     wanted = recorded()
-    assert {name: (found[name], wanted.get(name)) for name in found if found[name] != wanted.get(name)} == {}
+    assert {name: (result[name], wanted.get(name)) for name in result if result[name] != wanted.get(name)} == {}
 
 
 def test_no_two_strange_requests_have_one_name() -> None:

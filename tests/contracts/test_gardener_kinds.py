@@ -56,11 +56,11 @@ async def test_state_keeps_its_value_between_seed_and_garden(client: Client, nam
     infrastructure = await client.replace(
         Infrastructure.resource, {**infrastructure.tree, "status": {"state": STATE}}, subresource="status"
     )
-    found = SeedStates((state_of(infrastructure, Infrastructure),), frozenset({"Infrastructure"}))
+    result = SeedStates((state_of(infrastructure, Infrastructure),), frozenset({"Infrastructure"}))
     task = Task(Mode.EXACT, 1)
 
     def edit(document: Document) -> None:
-        entries, _ = merged(document.entries, found, task, shoot.metadata.uid, 0)
+        entries, _ = merged(document.entries, result, task, shoot.metadata.uid, 0)
         document.set_entries(entries)
 
     written = await states.change(shoot, 1, edit)
@@ -68,7 +68,7 @@ async def test_state_keeps_its_value_between_seed_and_garden(client: Client, nam
     state = stored.state_for("Infrastructure", "infrastructure")
     assert state is not None
     assert msgspec.json.decode(state) == STATE
-    assert is_current(digested(Object(written.raw)).decode(ShootState).extensions, found, Mode.EXACT)
+    assert is_current(digested(Object(written.raw)).decode(ShootState).extensions, result, Mode.EXACT)
     again = await states.change(shoot, 1, edit)
     assert again.resource_version == written.resource_version
     await states.release(shoot)

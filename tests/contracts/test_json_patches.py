@@ -129,26 +129,26 @@ def operation(text: str) -> str:
 
 async def test_json_patches_change_what_they_do_really(client: Client, widgets: str) -> None:
     await client.create(WIDGET, widget(widgets, "a", {"free": FREE}))
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     wanted: dict[str, Any] = {}
     for text, (field, value) in CHANGES.items():
         status, free = await patched(client, widgets, operation(text))
-        found[text] = free if status == 200 else status
+        results[text] = free if status == 200 else status
         after = {**FREE, field: value}
         if text == "remove /null":
             del after[field]
         wanted[text] = 422 if field == REFUSED else after
-    assert found == wanted
+    assert results == wanted
 
 
 async def test_json_patches_test_what_they_do_really(client: Client, widgets: str) -> None:
     await client.create(WIDGET, widget(widgets, "a", {"free": FREE}))
-    found: dict[tuple[str, str], bool] = {}
+    results: dict[tuple[str, str], bool] = {}
     for path, value in TESTS:
         body = f'[{{"op": "test", "path": "/spec/free{path}", "value": {value}}}]'
         status, _ = await patched(client, widgets, body)
-        found[path, value] = {200: True, 422: False}[status]
-    assert found == TESTS
+        results[path, value] = {200: True, 422: False}[status]
+    assert results == TESTS
 
 
 async def test_json_patches_without_a_part_are_as_real(client: Client, widgets: str) -> None:

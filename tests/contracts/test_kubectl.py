@@ -241,7 +241,7 @@ async def test_a_list_is_made_item_by_item(kubectl: Kubectl) -> None:
 
 def messages(encoded: bytes) -> dict[int, list[bytes]]:
     """The parts of a protobuf message that have a length, by their numbers."""
-    found: dict[int, list[bytes]] = {}
+    results: dict[int, list[bytes]] = {}
     place = 0
 
     def number() -> int:
@@ -259,13 +259,13 @@ def messages(encoded: bytes) -> dict[int, list[bytes]]:
         tag = number()
         if tag & 7 == 2:
             length = number()
-            found.setdefault(tag >> 3, []).append(encoded[place : place + length])
+            results.setdefault(tag >> 3, []).append(encoded[place : place + length])
             place += length
         elif tag & 7 == 1:
             place += 8
         else:
             number()
-    return found
+    return results
 
 
 async def test_the_swagger_document_is_there_as_protobuf(real: ControlPlane | None, tmp_path: Path) -> None:

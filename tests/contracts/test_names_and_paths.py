@@ -83,8 +83,8 @@ async def causes(client: Client, resource: Any, body: Tree) -> list[tuple[str, s
         await client.create(resource, body)
     details = refused.value.status.details
     assert details is not None
-    found = [(cause.field, cause.reason, cause.message) for cause in details.causes]
-    return sorted(each for each in found if each[1] != "FieldValueNotFound" or len(found) == 1)
+    results = [(cause.field, cause.reason, cause.message) for cause in details.causes]
+    return sorted(each for each in results if each[1] != "FieldValueNotFound" or len(results) == 1)
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -95,12 +95,12 @@ async def test_pod_with_paths_that_lead_elsewhere_is_refused(
         "metadata": {"generateName": "hostile-", "namespace": namespace},
         "spec": copy.deepcopy(HOSTILE[what]),
     }
-    found = await causes(client, POD, body)
+    result = await causes(client, POD, body)
     if what in EXPECTED:
-        assert [field for field, _, _ in found] == [EXPECTED[what]]
+        assert [field for field, _, _ in result] == [EXPECTED[what]]
     said = await causes(embedded(in_memory), POD, body | {"metadata": {"name": "x", "namespace": "default"}})
     if "twice" not in what and "two volumes" not in what:  # there the keys of lists are compared before any rule
-        assert found == said
+        assert result == said
 
 
 async def test_workloads_with_such_pods_are_refused(client: Client, namespace: str) -> None:
@@ -121,9 +121,9 @@ async def test_a_key_that_is_no_file_name_is_refused_as_well(
     client: Client, namespace: str, resource: Any, key: str, in_memory: Any
 ) -> None:
     body: Tree = {"metadata": {"name": "hostile", "namespace": namespace}, "data": {key: "eA=="}}
-    found = await causes(client, resource, body)
-    assert [field for field, _, _ in found] == [f"data[{key}]"] * len(found)
-    assert found == await causes(
+    result = await causes(client, resource, body)
+    assert [field for field, _, _ in result] == [f"data[{key}]"] * len(result)
+    assert result == await causes(
         embedded(in_memory), resource, body | {"metadata": {"name": "x", "namespace": "default"}}
     )
 

@@ -177,11 +177,11 @@ def stored(tree: Tree, namespace: str) -> Tree:
 def said(refused: Invalid) -> dict[str, str]:
     """The message about each field, without the value that Kubernetes puts before it."""
     assert refused.status.details is not None
-    found = {}
+    results = {}
     for cause in refused.status.details.causes:
         assert cause.message.startswith("Invalid value: ")
-        found[cause.field] = cause.message
-    return found
+        results[cause.field] = cause.message
+    return results
 
 
 def webhook(new: Tree, old: Tree | None) -> list[tuple[str, str]]:
@@ -401,9 +401,9 @@ async def test_a_hundred_groups_are_compared_with_each_other(client: Client, pla
         with pytest.raises(Invalid) as refused:
             await client.replace(Cluster.resource, changed)
         assert f"{sentences.KUBERNETES_STEP}; found 1.36" in said(refused.value)[GROUPS]
-    for one, other in ((0, 1), (0, 99), (49, 50), (98, 99)):
+    for item, other in ((0, 1), (0, 99), (49, 50), (98, 99)):
         with pytest.raises(Invalid) as refused:
-            await client.replace(Cluster.resource, edited({f"{GROUPS}[{one}].name": groups[other]["name"]}, new))
+            await client.replace(Cluster.resource, edited({f"{GROUPS}[{item}].name": groups[other]["name"]}, new))
         assert f"{sentences.GROUP_TWICE}; found {groups[other]['name']}" in said(refused.value)[GROUPS]
     for group in groups:
         group["kubernetesVersion"] = "1.35"

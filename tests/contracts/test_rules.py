@@ -264,13 +264,13 @@ async def test_transition_rules_compare_with_the_old_value(
 ) -> None:
     rules = await defined(client, SPEC, "judged")
     await client.create(rules, body(namespace, "judged", before))
-    found = []
+    results = []
     try:
         patch = [{"op": "replace", "path": "/spec", "value": after}]
         await client.patch(rules, "one", namespace, patch=patch, type=PatchType.JSON)
     except Invalid as refused:
-        found = causes(refused)
-    assert found == expected
+        results = causes(refused)
+    assert results == expected
 
 
 async def test_rules_wait_until_object_has_right_form(client: Client, namespace: str) -> None:

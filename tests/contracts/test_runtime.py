@@ -106,9 +106,9 @@ async def test_a_cache_follows_what_happens(client: Client, namespace: str) -> N
         await client.replace(CONFIG_MAP, config_map(namespace, "a", step="1"))
         await until(cache, lambda: data_of(cache.get(Key(namespace, "a"))) == {"step": "1"})
         await client.delete(CONFIG_MAP, "a", namespace)
-        await until(cache, lambda: Key(namespace, "a") not in [found.key for found in cache.list()])
+        await until(cache, lambda: Key(namespace, "a") not in [item.key for item in cache.list()])
         kept = cache.list()
-        assert all(found.metadata.managed_fields is None and b"managedFields" not in found.raw for found in kept)
+        assert all(item.metadata.managed_fields is None and b"managedFields" not in item.raw for item in kept)
 
 
 async def test_own_writes_are_read_back_at_once(client: Client, namespace: str) -> None:
@@ -143,18 +143,18 @@ async def test_freed_and_deleted_object_leaves_the_cache(client: Client, namespa
             cache.wrote(deleting)
             assert held.metadata.finalizers == ["example.com/hold"]
             await writer.remove_finalizer(CONFIG_MAP, deleting, "example.com/hold")
-        await until(cache, lambda: not any(found.name.startswith("a") for found in cache.list()))
+        await until(cache, lambda: not any(item.name.startswith("a") for item in cache.list()))
 
 
 async def test_a_watch_of_one_name_sees_no_other(client: Client, namespace: str) -> None:
     caches = Caches(client)
-    one = caches.of(CONFIG_MAP, namespace, fields="metadata.name=one")
+    result = caches.of(CONFIG_MAP, namespace, fields="metadata.name=one")
     async with running(caches):
-        await one.wait_synced()
+        await result.wait_synced()
         for name in ("two", "one", "three"):
             await client.create(CONFIG_MAP, config_map(namespace, name))
-        await until(one, lambda: len(one) > 0)
-        assert [found.name for found in one.list()] == ["one"]
+        await until(result, lambda: len(result) > 0)
+        assert [item.name for item in result.list()] == ["one"]
 
 
 async def test_one_of_two_candidates_leads_and_other_follows(client: Client, namespace: str) -> None:
@@ -172,31 +172,31 @@ async def test_one_of_two_candidates_leads_and_other_follows(client: Client, nam
             timing=timing,
         )
 
-    one, two = candidate("one"), candidate("two")
+    result, two = candidate("one"), candidate("two")
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
-        await one.acquire()
-        holding = asyncio.create_task(one.hold())
+        await result.acquire()
+        holding = asyncio.create_task(result.hold())
         waiting = asyncio.create_task(two.acquire())
         stack.callback(holding.cancel)
         await asyncio.wait([holding, waiting], timeout=2 * timing.lease)
         assert not waiting.done()
-        assert one.fence.is_open
+        assert result.fence.is_open
         holding.cancel()
         await asyncio.wait([holding])
-        await one.release()
+        await result.release()
         await waiting
-        assert (one.fence.is_open, two.fence.is_open) == (False, True)
+        assert (result.fence.is_open, two.fence.is_open) == (False, True)
         spec = (await client.get(LEASE, "manager", namespace)).tree["spec"]
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
 
 
 async def test_events_are_found_under_their_object(client: Client, namespace: str) -> None:
-    found = await client.create(CONFIG_MAP, config_map(namespace, "a"))
+    stored = await client.create(CONFIG_MAP, config_map(namespace, "a"))
     recorder = Recorder(client, component="espalier", clock=SystemClock(), rng=random.Random())
     for _ in range(3):
-        recorder.event(found, "Warning", "Waiting", "waiting for rain")
+        recorder.event(stored, "Warning", "Waiting", "waiting for rain")
         await recorder.flush()
-    about = f"involvedObject.uid={found.metadata.uid}"
+    about = f"involvedObject.uid={stored.metadata.uid}"
     events = [event.tree for event in (await client.list(CORE_EVENT, namespace, fields=about)).items]
     assert [(event["reason"], event["message"], event["count"]) for event in events] == [
         ("Waiting", "waiting for rain", 3)
@@ -231,7 +231,7 @@ async def test_webhook_is_called_with_certificate_of_ours(client: Client, namesp
         caches = Caches(client)
         configurations = caches.of(VALIDATING_WEBHOOK_CONFIGURATION, fields=f"metadata.name={name}")
         async with running(caches):
-            await until(configurations, lambda: b"caBundle" in b"".join(found.raw for found in configurations.list()))
+            await until(configurations, lambda: b"caBundle" in b"".join(item.raw for item in configurations.list()))
         refusal = ""
         while not refusal:  # the server takes a moment to call a new webhook
             try:
@@ -267,18 +267,18 @@ async def test_manager_reaches_the_desired_state_and_rests(client: Client, names
 
     async def reconcile(key: Key) -> Outcome:
         nonlocal writes
-        found = cache.get(key)
-        if found is None or "copied" not in found.metadata.labels:
+        stored = cache.get(key)
+        if stored is None or "copied" not in stored.metadata.labels:
             return Done()
-        wanted = {**config_map(namespace, f"{key.name}-copy"), "data": data_of(found)}
+        wanted = {**config_map(namespace, f"{key.name}-copy"), "data": data_of(stored)}
         present = cache.get(Key(namespace, f"{key.name}-copy"))
         if data_of(present) != wanted["data"]:
             writes += 1
             cache.wrote(await client.apply(CONFIG_MAP, wanted))
         return Done()
 
-    def originals(found: Object) -> list[Key]:
-        return [Key(namespace, found.name.removesuffix("-copy"))]
+    def originals(stored: Object) -> list[Key]:
+        return [Key(namespace, stored.name.removesuffix("-copy"))]
 
     controller = Controller("copier", reconcile)
     controller.watch(cache, originals)

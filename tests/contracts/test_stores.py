@@ -64,8 +64,8 @@ def s3(request: pytest.FixtureRequest) -> Callable[[], str]:
 
 @pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path, s3: Callable[[], str]) -> AsyncGenerator[Store, None]:
-    async with opened(request.param, tmp_path, s3) as found:
-        yield found
+    async with opened(request.param, tmp_path, s3) as opened_store:
+        yield opened_store
 
 
 async def chunks_of(data: bytes, size: int = CHUNK) -> AsyncGenerator[bytes, None]:
@@ -204,10 +204,10 @@ async def test_listing_has_what_is_below_a_folder_only(store: Store) -> None:
 
 async def test_prefixes_that_begin_alike_do_not_mix(tmp_path: Path, s3: Callable[[], str]) -> None:
     environ = {"AWS_APPLICATION_CREDENTIALS": str(s3_files(tmp_path / "credentials", s3()))}
-    one, other = (open_store(f"s3://{BUCKET}/{tmp_path.name}/etcd{end}", environ) for end in ("", "-2"))
-    await one.put("a", b"1")
+    result, other = (open_store(f"s3://{BUCKET}/{tmp_path.name}/etcd{end}", environ) for end in ("", "-2"))
+    await result.put("a", b"1")
     await other.put("b", b"2")
-    assert (await keys_of(one), await keys_of(other)) == (["a"], ["b"])
+    assert (await keys_of(result), await keys_of(other)) == (["a"], ["b"])
 
 
 async def test_a_listing_longer_than_allowed_is_refused(store: Store) -> None:

@@ -153,17 +153,17 @@ async def prepared(env: Environment) -> Object:
     """An object from which everything can be removed that the removals remove."""
     made = await env.make(gone="1")
     owned = await env.writer.add_owner(CONFIG_MAP, made, env.owner)
-    found = await env.writer.add_finalizer(CONFIG_MAP, owned, FINALIZER)
+    result = await env.writer.add_finalizer(CONFIG_MAP, owned, FINALIZER)
     env.sent.writes.clear()
-    return found
+    return result
 
 
 @pytest.mark.parametrize("act", MERGES.values(), ids=MERGES)
 async def test_complete_object_is_returned_unwritten(env: Environment, act: Act) -> None:
-    found = await env.make(gone="1")
-    written = await act(env, found)
+    result = await env.make(gone="1")
+    written = await act(env, result)
     assert written is not None
-    assert written is not found
+    assert written is not result
     shown = env.caches.of(CONFIG_MAP).get(written.key)
     assert shown is not None
     assert shown.resource_version == written.resource_version, "the cache shows it at once"
@@ -175,8 +175,8 @@ async def test_complete_object_is_returned_unwritten(env: Environment, act: Act)
 
 @pytest.mark.parametrize("act", REMOVALS.values(), ids=REMOVALS)
 async def test_field_is_removed_once_and_not_while_deleted(env: Environment, act: Act) -> None:
-    found = await prepared(env)
-    await act(env, found)
+    result = await prepared(env)
+    await act(env, result)
     left = await env.stored(CONFIG_MAP)
     assert left.metadata.finalizers == [] or left.metadata.owner_references == []
     assert env.sent.writes == ["PATCH"]
@@ -185,44 +185,44 @@ async def test_field_is_removed_once_and_not_while_deleted(env: Environment, act
     if left.metadata.finalizers:
         await env.writer.remove_finalizer(CONFIG_MAP, left, FINALIZER)
     await env.client.delete(CONFIG_MAP, "a", env.namespace)
-    await act(env, found)
+    await act(env, result)
 
 
 @pytest.mark.parametrize("name", BY_VERSION)
 async def test_a_change_by_another_is_a_conflict(env: Environment, name: str) -> None:
-    act, found = (MERGES | REMOVALS)[name], await prepared(env)
+    act, result = (MERGES | REMOVALS)[name], await prepared(env)
     if name in MERGES:
-        found = await env.make("b")
-    edited = await env.edit(CONFIG_MAP, found.name)
+        result = await env.make("b")
+    edited = await env.edit(CONFIG_MAP, result.name)
     with pytest.raises(Conflict):
-        await act(env, found)
-    assert (await env.stored(CONFIG_MAP, found.name)).resource_version == edited.resource_version
+        await act(env, result)
+    assert (await env.stored(CONFIG_MAP, result.name)).resource_version == edited.resource_version
 
 
 async def test_by_uid_what_another_changed_meanwhile_stays(env: Environment) -> None:
-    found = await env.make(y="2")
+    result = await env.make(y="2")
     await env.edit(CONFIG_MAP)
-    written = await env.writer.merge(CONFIG_MAP, found, WANTED, Precondition.UID)
+    written = await env.writer.merge(CONFIG_MAP, result, WANTED, Precondition.UID)
     assert written.metadata.labels == {"edited": "by-another"}
     assert written.tree["data"] == {"x": "1", "y": "2"}
 
 
 @pytest.mark.parametrize("act", MERGES.values(), ids=MERGES)
 async def test_recreated_object_conflicts_and_missing_is_404(env: Environment, act: Act) -> None:
-    found = await env.make(gone="1")
+    result = await env.make(gone="1")
     other = await env.anew(CONFIG_MAP, env.make)
     with pytest.raises(Conflict):
-        await act(env, found)
+        await act(env, result)
     assert (await env.stored(CONFIG_MAP)).resource_version == other.resource_version
     await env.client.delete(CONFIG_MAP, "a", env.namespace)
     with pytest.raises(NotFound):
-        await act(env, found)
+        await act(env, result)
 
 
 @pytest.mark.parametrize("precondition", Precondition)
 async def test_a_status_is_written_whole_where_it_differs(env: Environment, precondition: Precondition) -> None:
-    found = await env.upgrade()
-    written = await env.writer.status(UPGRADE, found, STATUS, precondition)
+    result = await env.upgrade()
+    written = await env.writer.status(UPGRADE, result, STATUS, precondition)
     assert written.tree["status"] == {"completed": True}
     env.sent.writes.clear()
     assert await env.writer.status(UPGRADE, written, STATUS, precondition) is written
@@ -240,22 +240,22 @@ async def test_a_status_is_written_whole_where_it_differs(env: Environment, prec
     if precondition is Precondition.VERSION or env.is_embedded:
         # kube-apiserver takes the stored metadata for a status before it compares them: it does not look at the uid.
         with pytest.raises(Conflict):
-            await env.writer.status(UPGRADE, found, STATUS, precondition)
+            await env.writer.status(UPGRADE, result, STATUS, precondition)
 
 
 async def test_unknown_parts_of_a_status_stay(env: Environment) -> None:
-    found = await env.writer.status(UPGRADE, await env.upgrade(), {"completed": True, "conditions": []})
-    assert "conditions" in found.tree["status"]
+    result = await env.writer.status(UPGRADE, await env.upgrade(), {"completed": True, "conditions": []})
+    assert "conditions" in result.tree["status"]
     before = NodeUpgradeStatus(completed=True)
-    assert await env.writer.status(UPGRADE, found, STATUS, before=before) is found
-    written = await env.writer.status(UPGRADE, found, NodeUpgradeStatus(observed_generation=1), before=before)
+    assert await env.writer.status(UPGRADE, result, STATUS, before=before) is result
+    written = await env.writer.status(UPGRADE, result, NodeUpgradeStatus(observed_generation=1), before=before)
     assert written.tree["status"] == {"conditions": [], "observedGeneration": 1}
 
 
 async def test_own_writes_are_recorded_before_they_are_sent(env: Environment) -> None:
-    found = await env.upgrade()
-    written = await env.writer.status(UPGRADE, found, STATUS)
-    assert not env.own_writes.by_others(found, written)
+    result = await env.upgrade()
+    written = await env.writer.status(UPGRADE, result, STATUS)
+    assert not env.own_writes.by_others(result, written)
     annotated = await env.writer.merge(UPGRADE, written, {"metadata": {"annotations": {"a": "1"}}})
     assert not env.own_writes.by_others(written, annotated)
     freed = await env.writer.merge(UPGRADE, annotated, {"metadata": {"annotations": {"a": None}}})
@@ -265,14 +265,14 @@ async def test_own_writes_are_recorded_before_they_are_sent(env: Environment) ->
 
 async def test_an_unanswered_own_write_is_noticed(env: Environment) -> None:
     """The cache lacks it, so the next reconcile may find that nothing has to be written: its event has to come."""
-    found = await env.upgrade()
+    result = await env.upgrade()
     env.sent.loses = True
     with pytest.raises(Unreachable):
-        await env.writer.status(UPGRADE, found, STATUS)
-    assert (await env.writer.status(UPGRADE, found, NodeUpgradeStatus())) is found
+        await env.writer.status(UPGRADE, result, STATUS)
+    assert (await env.writer.status(UPGRADE, result, NodeUpgradeStatus())) is result
     reported = await env.stored(UPGRADE)
     assert reported.decode(NodeUpgrade).status == STATUS
-    assert env.own_writes.by_others(found, reported)
+    assert env.own_writes.by_others(result, reported)
     with pytest.raises(Unreachable):
         await env.writer.merge(UPGRADE, reported, {"metadata": {"annotations": {"example.com/a": "1"}}})
     assert env.own_writes.by_others(reported, await env.stored(UPGRADE))
@@ -322,13 +322,13 @@ async def test_apply_over_what_the_cache_lacks_conflicts(env: Environment) -> No
 
 
 async def test_object_of_another_is_not_applied_nor_deleted(env: Environment) -> None:
-    found = await env.make()
+    result = await env.make()
     edited = await env.edit(CONFIG_MAP)
     env.caches.of(CONFIG_MAP).wrote(edited)
     env.sent.writes.clear()
     with pytest.raises(NameTaken, match=r"ConfigMap\.core .*somebody"):
         await env.writer.apply(CONFIG_MAP, body(env), ours)
-    for seen in (found, edited):
+    for seen in (result, edited):
         with pytest.raises(NameTaken, match="somebody"):
             await env.writer.delete(CONFIG_MAP, seen, ours)
     assert not env.sent.writes
@@ -336,10 +336,10 @@ async def test_object_of_another_is_not_applied_nor_deleted(env: Environment) ->
 
 @pytest.mark.parametrize("belongs", [ours, found_by_owner])
 async def test_deletion_is_of_one_object_and_requested_once(env: Environment, belongs: Any) -> None:
-    found = await env.make()
+    result = await env.make()
     other = await env.anew(CONFIG_MAP, env.make)
     with pytest.raises(Conflict):
-        await env.writer.delete(CONFIG_MAP, found, belongs)
+        await env.writer.delete(CONFIG_MAP, result, belongs)
     held = await env.writer.add_finalizer(CONFIG_MAP, other, FINALIZER)
     await env.writer.delete(CONFIG_MAP, held, belongs)
     deleted = env.caches.of(CONFIG_MAP).get(Key(env.namespace, "a"))

@@ -20,7 +20,7 @@ PLANTED = {
 @pytest.mark.parametrize("rule", PLANTED)
 def test_a_planted_vulnerability_fails_the_check(rule: str) -> None:
     command = [sys.executable, "-m", "ruff", "check", "--output-format=concise", "--stdin-filename"]
-    found = subprocess.run(
+    result = subprocess.run(
         [*command, "src/espalier/upgrader/planted.py", "-"],
         input=PLANTED[rule],
         cwd=ROOT,
@@ -28,5 +28,5 @@ def test_a_planted_vulnerability_fails_the_check(rule: str) -> None:
         text=True,
         check=False,
     )
-    assert found.returncode == 1
-    assert rule in found.stdout
+    assert result.returncode == 1
+    assert rule in result.stdout

@@ -13,9 +13,9 @@ QUESTION = re.compile(r'"""(What|Whether)\b.*')
 
 @pytest.mark.parametrize("folder", ["src", "tests"])
 def test_none_begins_as_a_question(folder: str) -> None:
-    found = [
+    results = [
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path in sorted((ROOT / folder).rglob("*.py"))
         for match in QUESTION.finditer(path.read_text())
     ]
-    assert found == []
+    assert results == []

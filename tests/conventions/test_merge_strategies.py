@@ -38,11 +38,11 @@ def strategy(schema: Tree) -> str:
 def strategies(schema: Tree, path: str) -> Iterator[tuple[str, str]]:
     """The strategies of a schema and of all below it, by path."""
     yield path, strategy(schema)
-    below: list[tuple[str, Any]] = [(f".{name}", one) for name, one in (schema.get("properties") or {}).items()]
+    below: list[tuple[str, Any]] = [(f".{name}", item) for name, item in (schema.get("properties") or {}).items()]
     below += [("[]", schema.get("items")), ("{}", schema.get("additionalProperties"))]
-    for step, one in below:
-        if isinstance(one, dict):
-            yield from strategies(one, f"{path}{step}")
+    for step, item in below:
+        if isinstance(item, dict):
+            yield from strategies(item, f"{path}{step}")
 
 
 def ours(kind: type[KubeObject]) -> dict[str, str]:
@@ -54,11 +54,11 @@ def ours(kind: type[KubeObject]) -> dict[str, str]:
 def real() -> dict[tuple[str, str, str], Tree]:
     """The schemas of the real CRDs that are at hand, by group, kind and version."""
     assets = programs.find_cluster_api()
-    found = [tree for manager in MANAGERS for tree in documents_of(assets, manager)] if assets is not None else []
-    found += [tree for provider in provider_crds.FILES for tree in provider_crds.provider_crds(provider)]
+    result = [tree for manager in MANAGERS for tree in documents_of(assets, manager)] if assets is not None else []
+    result += [tree for provider in provider_crds.FILES for tree in provider_crds.provider_crds(provider)]
     return {
         (spec["group"], spec["names"]["kind"], version["name"]): version["schema"]["openAPIV3Schema"]
-        for tree in found
+        for tree in result
         if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind
         for spec in [tree["spec"]]
         for version in spec["versions"]
@@ -66,13 +66,13 @@ def real() -> dict[tuple[str, str, str], Tree]:
 
 
 def test_lists_and_maps_merge_as_the_golden_file_says() -> None:
-    found = [
+    results = [
         f"{kind.resource.group}/{kind.resource.version} {path}: {how}"
         for kind in FOREIGN
         for path, how in ours(kind).items()
         if how not in ("", "list atomic", "map granular")
     ]
-    assert "\n".join(found) + "\n" == GOLDEN.read_text()
+    assert "\n".join(results) + "\n" == GOLDEN.read_text()
 
 
 @pytest.mark.parametrize("kind", FOREIGN, ids=lambda item: item.resource.kind)

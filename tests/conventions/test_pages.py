@@ -56,8 +56,8 @@ def test_a_page_is_that_of_its_table(name: str) -> None:
 
 
 def test_there_are_no_other_pages() -> None:
-    found = [*REFERENCE.glob("*.md"), *(REFERENCE / "gardener").glob("*.md")]
-    assert {path.relative_to(REFERENCE).as_posix() for path in found} == set(pages.PAGES)
+    results = [*REFERENCE.glob("*.md"), *(REFERENCE / "gardener").glob("*.md")]
+    assert {path.relative_to(REFERENCE).as_posix() for path in results} == set(pages.PAGES)
 
 
 def golden(section: str) -> Iterator[str]:
@@ -111,8 +111,8 @@ def _text(expression: ast.expr, path: Path) -> str:
     if isinstance(expression, ast.Name) and expression.id.isupper():
         return str(getattr(_module(path), expression.id, ""))
     if isinstance(expression, ast.Attribute):
-        found = getattr(getattr(_module(path), ast.unparse(expression.value), None), expression.attr, "")
-        return found.value if isinstance(found, Reason | EventReason) else ""
+        result = getattr(getattr(_module(path), ast.unparse(expression.value), None), expression.attr, "")
+        return result.value if isinstance(result, Reason | EventReason) else ""
     return ""
 
 
@@ -122,10 +122,10 @@ def _module(path: Path) -> ModuleType:
 
 def test_each_event_is_in_the_table_with_its_type() -> None:
     """When this fails: add a constant to `espalier/api/eksa/vocabulary/events.py`, or that of Gardener."""
-    found = set(recorded())
-    assert len(found) > 10
-    assert found - {(item.type, item.name) for item in (*events.EVENTS, *gardener_events.EVENTS)} == set()
-    assert {(event.type, event.name) for event in gardener_events.EVENTS} <= found
+    names = set(recorded())
+    assert len(names) > 10
+    assert names - {(item.type, item.name) for item in (*events.EVENTS, *gardener_events.EVENTS)} == set()
+    assert {(event.type, event.name) for event in gardener_events.EVENTS} <= names
 
 
 def test_events_of_a_whole_life_are_in_a_table() -> None:
@@ -224,8 +224,8 @@ def test_keys_on_gardener_kinds_are_listed_and_used() -> None:
     """When this fails: annotate the constant with its prose (`espalier/api/definitions/reference.py`), or remove it."""
     used = set(strings_of_gardener())
     told = {key for rows in pages.metadata_of_shoots() for key, _ in rows}
-    found = {text for text in used if KEY_OF_GARDENER.match(text)}
-    assert found - NO_KEYS_OF_GARDENER.keys() - told == set()
+    results = {text for text in used if KEY_OF_GARDENER.match(text)}
+    assert results - NO_KEYS_OF_GARDENER.keys() - told == set()
     assert {key for key in told if key.removesuffix("KIND") not in used} == set()
 
 

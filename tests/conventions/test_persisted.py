@@ -41,7 +41,7 @@ def persisted() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+def collected(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
     return frozenset({*of_the_code(tmp_path_factory.mktemp("database")), *written(), *measured_by_an_agent()})
 
 
@@ -96,25 +96,25 @@ def written() -> set[str]:
 def measured_by_an_agent() -> set[str]:
     """Metrics of an agent of etcd that has taken, stored and deleted snapshots."""
 
-    async def story(one: Setting) -> set[str]:
-        async with backing_up(one):
+    async def story(setting: Setting) -> set[str]:
+        async with backing_up(setting):
             for _ in range(5):
-                await one.write()
+                await setting.write()
                 await asyncio.sleep(3600)
-        one.measures.of_store(lambda: 0.0, lambda: 0.0)
-        return set(of_metrics(one.measures.registry))
+        setting.measures.of_store(lambda: 0.0, lambda: 0.0)
+        return set(of_metrics(setting.measures.registry))
 
     return simulated(story, Schedule(defragmentation="15 * * * *"))
 
 
-def test_nothing_that_is_stored_was_renamed(found: frozenset[str]) -> None:
+def test_nothing_that_is_stored_was_renamed(collected: frozenset[str]) -> None:
     """When this fails: whoever wrote these before does not find them any more."""
-    assert [line for line in persisted() if line not in found] == []
+    assert [line for line in persisted() if line not in collected] == []
 
 
-def test_all_that_is_stored_is_listed(found: frozenset[str]) -> None:
+def test_all_that_is_stored_is_listed(collected: frozenset[str]) -> None:
     """When this fails: choose well, for the name stays; then add the line to the golden file."""
-    assert sorted(found - set(persisted())) == []
+    assert sorted(collected - set(persisted())) == []
 
 
 def test_each_is_listed_once_in_order() -> None:

@@ -73,7 +73,7 @@ def test_command_is_listed_by_name_and_first_sentence() -> None:
     context = click.Context(program)
     names = program.list_commands(context)
     assert names == sorted(COMMANDS)
-    found = {name: command for name in names if (command := program.get_command(context, name))}
-    assert {name: command.name for name, command in found.items()} == {name: name for name in names}
-    said = {name: command.get_short_help_str() for name, command in found.items()}
+    results = {name: command for name in names if (command := program.get_command(context, name))}
+    assert {name: command.name for name, command in results.items()} == {name: name for name in names}
+    said = {name: command.get_short_help_str() for name, command in results.items()}
     assert said == {name: listed.sentence for name, listed in COMMANDS.items()}

@@ -232,14 +232,14 @@ def test_each_reason_of_the_tables_is_given() -> None:
 
 def test_each_section_has_only_what_its_modules_give() -> None:
     """Or what they pass on, of another section or of the packages below."""
-    found: dict[str, set[str]] = {kind: set() for kind in of_gardener.WHERE}
+    results: dict[str, set[str]] = {kind: set() for kind in of_gardener.WHERE}
     for path in modules("shoots"):
         for kind in sections_of(path):
-            found[kind] |= {reason for _, reason in given(path, OUTCOMES_OF_GARDENER)}
+            results[kind] |= {reason for _, reason in given(path, OUTCOMES_OF_GARDENER)}
     for kind, name in PASSED_ON_TO.items():
-        found[kind] |= found[name]
+        results[kind] |= results[name]
     told = {kind: {item.name for item in of_gardener.of_section(kind)} for kind in of_gardener.WHERE}
-    left = {(kind, name) for kind in told for name in told[kind] - found[kind]}
+    left = {(kind, name) for kind in told for name in told[kind] - results[kind]}
     assert left == set()
 
 

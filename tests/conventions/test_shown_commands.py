@@ -121,9 +121,9 @@ def named(words: list[str]) -> None:
             known = {flag for command in commands for param in command.get_params(context) for flag in flags_of(param)}
             assert word.partition("=")[0] in known or HOLE in word, word
         elif groups and word != HOLE:
-            found = [group.get_command(context, name) for group in groups for name in word.split("|")]
-            commands = [item for item in found if item is not None]
-            assert len(found) == len(commands), word
+            results = [group.get_command(context, name) for group in groups for name in word.split("|")]
+            commands = [item for item in results if item is not None]
+            assert len(results) == len(commands), word
 
 
 def flags_of(param: click.Parameter) -> list[str]:

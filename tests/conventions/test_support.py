@@ -12,19 +12,19 @@ AS_A_MODULE = re.compile(r"^\s*from (tests[\w.]*) import (?:\([^)#]*|[^(#\n]*)\b
 
 
 def test_support_imports_nothing_from_folders_of_tests() -> None:
-    found = [
+    results = [
         f"{path.relative_to(TESTS)}: {module}"
         for path in sorted((TESTS / "support").rglob("*.py"))
         for module in OF_TESTS.findall(path.read_text())
     ]
-    assert found == []
+    assert results == []
 
 
 def test_no_module_imports_a_module_of_tests() -> None:
-    found = [
+    results = [
         f"{path.relative_to(TESTS)}: {'.'.join(filter(None, module))}"
         for path in sorted(TESTS.rglob("*.py"))
         for pattern in (OF_A_TEST, AS_A_MODULE)
         for module in pattern.findall(path.read_text())
     ]
-    assert found == []
+    assert results == []

@@ -47,9 +47,9 @@ def literals() -> Iterator[tuple[str, str]]:
 
 
 def test_versions_are_declared_in_the_matrix_alone() -> None:
-    found = dict(literals())
-    assert found.keys() - FACTS.keys() == set(), "take it from api/version_matrix.py, or say here which fact it is"
-    assert FACTS.keys() - found.keys() == set(), "no version is there any more"
+    copied = dict(literals())
+    assert copied.keys() - FACTS.keys() == set(), "take it from api/version_matrix.py, or say here which fact it is"
+    assert FACTS.keys() - copied.keys() == set(), "no version is there any more"
 
 
 NEW = """

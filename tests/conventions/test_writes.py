@@ -32,8 +32,8 @@ def sources(package: str) -> dict[str, str]:
 
 
 def test_clusters_and_upgrades_write_by_writer_alone() -> None:
-    found = {name for name, text in {**sources("clusters"), **sources("upgrades")}.items() if DIRECT.search(text)}
-    assert found == IN_WORKLOAD_CLUSTERS | ITS_OWN
+    results = {name for name, text in {**sources("clusters"), **sources("upgrades")}.items() if DIRECT.search(text)}
+    assert results == IN_WORKLOAD_CLUSTERS | ITS_OWN
 
 
 def test_direct_writes_for_shoots_are_listed() -> None:

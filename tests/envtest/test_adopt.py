@@ -117,7 +117,7 @@ async def site(control_plane: ControlPlane, made: tuple[MemoryStore, MemoryStore
 
 async def content(client: Client) -> dict[str, Tree]:
     """All objects, without what a server adds."""
-    found: dict[str, Tree] = {}
+    results: dict[str, Tree] = {}
     for resource in (*LOADED, *OF_SITE):
         for object_ in (await client.list(resource)).items:
             tree = object_.tree
@@ -128,8 +128,8 @@ async def content(client: Client) -> dict[str, Tree]:
                 name: value for name, value in object_.metadata.annotations.items() if name != REVISION
             }
             tree["metadata"] = metadata
-            found[f"{resource.kind} {object_.key}"] = tree
-    return found
+            results[f"{resource.kind} {object_.key}"] = tree
+    return results
 
 
 async def of_cluster_api(client: Client) -> dict[str, str]:
@@ -147,8 +147,8 @@ async def test_take_over_and_undo_write_no_cluster_api(site: Site) -> None:
         before, untouched = await content(client), await of_cluster_api(client)
         planned = plan(await read(client, PROVIDERS), KEYS, stops=True)
         assert planned.blocks == ()
-        found = {cluster.key: (cluster.state, cluster.blocks) for cluster in planned.clusters}
-        assert found == dict.fromkeys(KEYS, (State.READY, ()))
+        results = {cluster.key: (cluster.state, cluster.blocks) for cluster in planned.clusters}
+        assert results == dict.fromkeys(KEYS, (State.READY, ()))
         assert any(row.outcome is Outcome.STAYS for cluster in planned.clusters for row in cluster.rows)
         await adopter(client, stops=True).apply(None)
         assert await of_cluster_api(client) == untouched

@@ -27,8 +27,8 @@ STORIES = {
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def providers(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
     """The control plane with the CRDs of that build, and of the providers."""
-    async with with_crds(control_plane, "vsphere", "snow", "etcdadm", change=widened) as found:
-        yield found
+    async with with_crds(control_plane, "vsphere", "snow", "etcdadm", change=widened) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -161,11 +161,11 @@ async def test_an_upgrade_without_a_change_changes_nothing(management: Managemen
 async def versions(management: Management) -> Mapping[str, object]:
     """The generation of each object, or its version: a controller writes the status of definitions."""
     text = await asyncio.to_thread(management.helm.template, *sets(VALUES))
-    found = await management.plane.run_kubectl("get", "-o", "json", "-f", "-", stdin=text.output.encode())
+    result = await management.plane.run_kubectl("get", "-o", "json", "-f", "-", stdin=text.output.encode())
     return {
         f"{item['kind']}/{item['metadata']['name']}": item["metadata"].get("generation")
         or item["metadata"]["resourceVersion"]
-        for item in json.loads(found)["items"]
+        for item in json.loads(result)["items"]
     }
 
 

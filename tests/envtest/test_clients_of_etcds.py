@@ -93,16 +93,16 @@ async def test_etcd_of_earlier_gardenlet_is_closed(
 async def secrets(shoot: RealShoot) -> dict[str, Data]:
     """Those of etcd's authorities, members and client."""
     listed = (await shoot.seed("east").client.list(SECRET, TECHNICAL_ID)).items
-    found = {secret.name: secret.tree["data"] for secret in listed if peers.is_of_peers(secret.name)}
-    return {name: {key: b64decode(text) for key, text in data.items()} for name, data in found.items()}
+    results = {secret.name: secret.tree["data"] for secret in listed if peers.is_of_peers(secret.name)}
+    return {name: {key: b64decode(text) for key, text in data.items()} for name, data in results.items()}
 
 
-def client_of(found: dict[str, Data]) -> Data:
-    return next(data for name, data in found.items() if name.startswith("etcd-client-"))
+def client_of(value: dict[str, Data]) -> Data:
+    return next(data for name, data in value.items() if name.startswith("etcd-client-"))
 
 
-def member_of(found: dict[str, Data]) -> Data:
-    return next(data for name, data in found.items() if name.startswith("etcd-peer-"))
+def member_of(value: dict[str, Data]) -> Data:
+    return next(data for name, data in value.items() if name.startswith("etcd-peer-"))
 
 
 def files(folder: Path, data: Data | None, authority: bytes) -> TlsFiles:

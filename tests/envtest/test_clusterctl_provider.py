@@ -138,8 +138,8 @@ async def test_the_provider_is_installed_upgraded_deleted(management: Management
         (POLICY, manifests.NAME, ""),
         (DEPLOYMENT, manifests.NAME, SYSTEM_NAMESPACE),
     ):
-        found = await client.get(resource, name, namespace)
-        assert OF_PROVIDER.items() <= found.metadata.labels.items(), name
+        value = await client.get(resource, name, namespace)
+        assert OF_PROVIDER.items() <= value.metadata.labels.items(), name
     await management.without_webhooks()
     cluster = await a_cluster(client)
     lines = await management.clusterctl("upgrade", "plan")

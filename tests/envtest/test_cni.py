@@ -32,4 +32,4 @@ async def test_a_new_installation_has_not_drifted(workload: Client, case: str, v
         for manifest in manifests
     ]
     assert manifests
-    assert [str(found) for found in of_manifests(manifests, live)] == []
+    assert [str(item) for item in of_manifests(manifests, live)] == []

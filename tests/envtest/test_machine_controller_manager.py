@@ -57,4 +57,4 @@ async def is_deleted(shoot: RealShoot) -> None:
         shoots = await client.list(Shoot.resource, GARDEN_NAMESPACE)
         return [str(item.decode(Shoot).status.last_operation) for item in shoots.items]
 
-    await eventually(left, lambda found: not found, within=PATIENCE, every=0.5)
+    await eventually(left, lambda value: not value, within=PATIENCE, every=0.5)

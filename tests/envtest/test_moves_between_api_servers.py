@@ -116,13 +116,13 @@ async def ends(control_plane: ControlPlane, other_control_plane: ControlPlane) -
         await here.until_ready()
         await here.until_machines_rest(GARDEN.name)
         await here.until_it_rests()
-        found = Ends(End(control_plane, here), End(other_control_plane, there))
-        found.nodes, found.before = await node_versions(await here.workload()), await objects(here)
+        result = Ends(End(control_plane, here), End(other_control_plane, there))
+        result.nodes, result.before = await node_versions(await here.workload()), await objects(here)
         stops: list[Callable[[], None]] = []
         for env in (here, there):
             for cache in (env.clusters, env.capi_objects.of(capi.Cluster.resource)):
-                stops.append(cache.subscribe(found.changed))
-        yield found
+                stops.append(cache.subscribe(result.changed))
+        yield result
         for stop in stops:
             stop()
         for env in (here, there):

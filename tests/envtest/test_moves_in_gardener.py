@@ -102,11 +102,11 @@ async def delete(shoot: RealShoot) -> None:
     await client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=CONFIRMED, type=PatchType.MERGE)
     await client.delete(Shoot.resource, NAME, GARDEN_NAMESPACE)
 
-    async def found() -> str:
+    async def problem_text() -> str:
         try:
             live = (await client.get(Shoot.resource, NAME, GARDEN_NAMESPACE)).decode(Shoot)
         except NotFound:
             return ""
         return str(live.status.last_operation)
 
-    await eventually(found, lambda text: not text, within=120, every=0.5)
+    await eventually(problem_text, lambda text: not text, within=120, every=0.5)

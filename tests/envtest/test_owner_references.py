@@ -79,9 +79,9 @@ def manifest(workers: int) -> str:
 
 def roles(management: Production, without: str = "") -> str:
     """The manager's roles as they are installed; `without` rights whose "RESOURCE VERB" has this text."""
-    found = [tree for tree in yaml.safe_load_all(management.manifests) if tree["kind"] in ("ClusterRole", "Role")]
+    results = [tree for tree in yaml.safe_load_all(management.manifests) if tree["kind"] in ("ClusterRole", "Role")]
     if without:
-        for tree in found:
+        for tree in results:
             tree["rules"] = [
                 rule | {"resources": [resource], "verbs": [verb]}
                 for rule in tree["rules"]
@@ -89,7 +89,7 @@ def roles(management: Production, without: str = "") -> str:
                 for verb in rule["verbs"]
                 if without not in f"{resource} {verb}"
             ]
-    return str(yaml.safe_dump_all(found))
+    return str(yaml.safe_dump_all(results))
 
 
 async def apply(management: Production, *, workers: int) -> None:
@@ -105,8 +105,8 @@ async def ready(management: Production) -> None:
 
 async def uids(management: Production) -> dict[str, str]:
     """Uids of Machines, by name."""
-    found = (await management.kubectl.tree("machines.cluster.x-k8s.io", "-n", SYSTEM_NAMESPACE))["items"]
-    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
+    result = (await management.kubectl.tree("machines.cluster.x-k8s.io", "-n", SYSTEM_NAMESPACE))["items"]
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in result}
 
 
 async def refused(management: Production, since: int, resource: str) -> None:

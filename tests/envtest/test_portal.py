@@ -42,7 +42,7 @@ class Visitor:
             return response.status, await response.text()
 
     async def shows(self, path: str, token: str, text: str, **headers: str) -> str:
-        _, page = await eventually(lambda: self.get(path, token, **headers), lambda found: text in found[1])
+        _, page = await eventually(lambda: self.get(path, token, **headers), lambda value: text in value[1])
         return page
 
 

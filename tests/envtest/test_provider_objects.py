@@ -68,14 +68,14 @@ PROVIDERS = {
         unknown="template",
     ),
 }
-STORIES = [(provider, story) for provider, found in PROVIDERS.items() for story in found.stories]
+STORIES = [(provider, story) for provider, tested in PROVIDERS.items() for story in tested.stories]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def providers(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
     """The control plane with the CRDs of all of them."""
-    async with with_crds(control_plane, *FILES) as found:
-        yield found
+    async with with_crds(control_plane, *FILES) as opened:
+        yield opened
 
 
 def skip_without(*names: str) -> None:
@@ -96,11 +96,11 @@ async def test_each_object_is_accepted_strictly(providers: ControlPlane, provide
 async def test_field_that_provider_does_not_have_is_refused(providers: ControlPlane, provider: str) -> None:
     """The test above can fail."""
     skip_without(provider)
-    found = PROVIDERS[provider]
-    trees = next(iter(found.stories.values()))()
-    tree = next(tree for tree in trees if tree["kind"] == found.machine_template)
-    tree["spec"]["template"]["spec"][found.unknown] = 1
-    assert f"spec.template.spec.{found.unknown}" in await refusal(providers, tree)
+    result = PROVIDERS[provider]
+    trees = next(iter(result.stories.values()))()
+    tree = next(tree for tree in trees if tree["kind"] == result.machine_template)
+    tree["spec"]["template"]["spec"][result.unknown] = 1
+    assert f"spec.template.spec.{result.unknown}" in await refusal(providers, tree)
 
 
 async def test_generated_hardware_is_accepted_strictly(providers: ControlPlane) -> None:
@@ -126,6 +126,8 @@ async def test_objects_for_snow_are_readable_in_each_version(providers: ControlP
 
 async def read(control_plane: ControlPlane, kind: str, name: str) -> Tree:
     """The spec of an object."""
-    found: Tree = json.loads(await must(control_plane, "get", kind, name, "--namespace", "eksa-system", "-o", "json"))
-    spec: Tree = found["spec"]
+    document: Tree = json.loads(
+        await must(control_plane, "get", kind, name, "--namespace", "eksa-system", "-o", "json")
+    )
+    spec: Tree = document["spec"]
     return spec

@@ -90,22 +90,22 @@ async def snapshot(client: Client) -> bytes:
 
 async def said(client: Client) -> tuple[RangeResult, HashResult, list[int]]:
     """All keys with all their numbers, the hash of their history, and leases."""
-    found, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
-    assert isinstance(found, RangeResult)
-    return found, replace(hashed, header=found.header), sorted(await client.leases())
+    result, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
+    assert isinstance(result, RangeResult)
+    return result, replace(hashed, header=result.header), sorted(await client.leases())
 
 
 async def told(client: Client, start: int, end: int) -> list[Event]:
     """The events of a watch of revisions. A real etcd gives no sign of progress to a watch that is catching up."""
-    found: list[Event] = []
+    results: list[Event] = []
     async with client.watch(FROM_KEY, FROM_KEY, start_revision=start, prev_kv=True) as watch:
         while watch.revision < end:
             try:
                 async with asyncio.timeout(0.15):
-                    found += (await anext(watch)).events
+                    results += (await anext(watch)).events
             except TimeoutError:
                 await watch.request_progress()
-    return found
+    return results
 
 
 def test_same_history_has_same_answers_and_hashes(programs: Path, folder: Path) -> None:
@@ -175,8 +175,8 @@ def _restored(etcdutl: Path, file: Path, to: Path, *flags: str) -> None:
 
 def _status(etcdutl: Path, file: Path) -> dict[str, object]:
     done = subprocess.run([etcdutl, "snapshot", "status", file, "-w", "json"], check=True, capture_output=True)
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    document: dict[str, object] = json.loads(done.stdout)
+    return document
 
 
 async def test_real_etcd_starts_from_our_snapshot(programs: Path, etcdutl: Path, folder: Path) -> None:
@@ -186,8 +186,8 @@ async def test_real_etcd_starts_from_our_snapshot(programs: Path, etcdutl: Path,
         expected = await said(client)
         file.write_bytes(await snapshot(client))
     status = _status(etcdutl, file)
-    found, hashed, _ = expected
-    assert (status["revision"], status["totalKey"], status["version"]) == (hashed.revision, found.count, "3.6.0")
+    result, hashed, _ = expected
+    assert (status["revision"], status["totalKey"], status["version"]) == (hashed.revision, result.count, "3.6.0")
     _restored(etcdutl, file, folder / "data")
     async with real_etcd(programs, folder) as etcd, etcd.client() as client:
         assert await said(client) == expected
@@ -269,8 +269,8 @@ async def test_real_etcd_takes_bumped_revisions_and_leases(programs: Path, folde
             update.replace(LEASE, [stored_lease(77, 600)])
         await etcd.start()
         async with etcd.client() as client:
-            found = await client.do(EVERYTHING)
-            assert (found.header.revision, found.count) == (bumped, 5)
+            result = await client.do(EVERYTHING)
+            assert (result.header.revision, result.count) == (bumped, 5)
             assert await client.leases() == (77,)
             with pytest.raises(Compacted):
                 async with client.watch(b"0", start_revision=last + 1) as watch:

@@ -68,10 +68,10 @@ class Story:
 
     async def _is_settled(self, replicas: int) -> bool:
         await self._look()
-        found = (await self.client.get(STATEFUL_SET, "db", SHOP)).tree
-        status = found.get("status") or {}
+        result = (await self.client.get(STATEFUL_SET, "db", SHOP)).tree
+        status = result.get("status") or {}
         counts = [status.get(name, 0) for name in ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas")]
-        is_seen = status.get("observedGeneration") == found["metadata"]["generation"]
+        is_seen = status.get("observedGeneration") == result["metadata"]["generation"]
         return is_seen and counts == [replicas] * 4 and status["currentRevision"] == status["updateRevision"]
 
     async def _look(self) -> None:
@@ -96,7 +96,7 @@ class Story:
 
     async def pods(self) -> Any:
         """The part of its pods that a StatefulSet decides."""
-        found = sorted((await self.client.list(POD, SHOP)).items, key=lambda pod: pod.name)
+        results = sorted((await self.client.list(POD, SHOP)).items, key=lambda pod: pod.name)
         return [
             anonymous(
                 {
@@ -106,7 +106,7 @@ class Story:
                     "volumes": [volume for volume in pod.tree["spec"]["volumes"] if "persistentVolumeClaim" in volume],
                 }
             )
-            for pod in found
+            for pod in results
         ]
 
     async def claims(self) -> list[Any]:
@@ -187,5 +187,5 @@ async def test_stateful_set_of_a_seed_lives_as_on_a_real_one(control_plane: Cont
     finally:
         await real.close()
     async with seed() as made:
-        found = await Story(made.client(), kubelet=False).run()
-    assert found == expected
+        result = await Story(made.client(), kubelet=False).run()
+    assert result == expected

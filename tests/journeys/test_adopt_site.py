@@ -58,7 +58,7 @@ class Meanwhile(Interceptor):
 
 def content(store: MemoryStore) -> dict[str, Any]:
     """All objects, without what a server adds."""
-    found = {}
+    results = {}
     for name, table in store.tables():
         if name.startswith(("events", "leases", "apiservices")):
             continue
@@ -67,8 +67,8 @@ def content(store: MemoryStore) -> dict[str, Any]:
             if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind:
                 tree.pop("status", None)
             metadata = {part: value for part, value in tree["metadata"].items() if part not in NOT_CONTENT and value}
-            found[f"{name} {key}"] = {**tree, "metadata": metadata}
-    return found
+            results[f"{name} {key}"] = {**tree, "metadata": metadata}
+    return results
 
 
 def of_cluster_api(store: MemoryStore) -> dict[str, bytes]:

@@ -47,8 +47,8 @@ def controllers(env: Environment) -> dict[str, str]:
 
 
 def of_kind(env: Environment, kind: str) -> Machine:
-    found = machines(env, "garden")
-    return next(item for item in found if any(owner.kind == kind for owner in item.metadata.owner_references))
+    result = machines(env, "garden")
+    return next(item for item in result if any(owner.kind == kind for owner in item.metadata.owner_references))
 
 
 async def patch(env: Environment, name: str, **metadata: object) -> None:
@@ -94,9 +94,9 @@ def test_machine_that_is_being_deleted_is_not_adopted(kind: str) -> None:
         await env.client.delete(Machine.resource, name, SYSTEM_NAMESPACE)
         await patch(env, name, ownerReferences=None)
         await asyncio.sleep(CALM)
-        found = env.cache(Machine.resource).get(Key(SYSTEM_NAMESPACE, name))
-        assert found is not None
-        assert found.metadata.deletion_timestamp is not None
+        value = env.cache(Machine.resource).get(Key(SYSTEM_NAMESPACE, name))
+        assert value is not None
+        assert value.metadata.deletion_timestamp is not None
         assert controllers(env)[name] == ""
 
     live(story)

@@ -313,10 +313,10 @@ def test_lost_keys_of_the_authenticator_are_made_again() -> None:
         return (await env.client.get(SECRET, name, "eksa-system")).decode(Secret).data
 
     async def said(env: ManagedEnvironment) -> str:
-        found = await env.until(
+        result = await env.until(
             lambda item: any(c.type == names.SYNCED and c.status != "True" for c in item.status.conditions)
         )
-        return next(condition.message for condition in found.status.conditions if condition.type == names.SYNCED)
+        return next(condition.message for condition in result.status.conditions if condition.type == names.SYNCED)
 
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, resync=300.0) as env:

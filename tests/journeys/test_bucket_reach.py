@@ -61,8 +61,8 @@ def told(story: Callable[[GardenUser], Awaitable[None]], *seeds: str, care: floa
 
 
 def ready(shoot: Shoot) -> Condition:
-    found = (condition for condition in shoot.status.conditions if condition.type == READY_FOR_DISASTER)
-    return next(found, Condition(READY_FOR_DISASTER, ""))
+    result = (condition for condition in shoot.status.conditions if condition.type == READY_FOR_DISASTER)
+    return next(result, Condition(READY_FOR_DISASTER, ""))
 
 
 async def says(user: GardenUser, seed: str) -> dict[str, tuple[str, str]]:
@@ -322,11 +322,11 @@ def test_move_waits_for_extensions_at_destination() -> None:
         return finding.ready, finding.message
 
     async def report(user: GardenUser, healthy: str) -> None:
-        found = [
+        results = [
             {"type": "Installed", "status": "True", "reason": "X", "message": ""},
             {"type": "Healthy", "status": healthy, "reason": "X", "message": "no pods"},
         ]
-        patch = {"status": {"conditions": found}}
+        patch = {"status": {"conditions": results}}
         await user.client.patch(
             ControllerInstallation.resource, name, patch=patch, type=PatchType.MERGE, subresource="status"
         )

@@ -46,12 +46,12 @@ async def label(env: ManagedEnvironment, resource: Resource, name: str, value: s
 
 async def messages(env: ManagedEnvironment) -> list[str]:
     """The messages of the Cluster and of the upgrades."""
-    found = []
+    results = []
     for resource in (Cluster, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade):
         for item in (await env.client.list(resource.resource)).items:
             conditions = (item.tree.get("status") or {}).get("conditions") or []
-            found += [each.get("message", "") for each in conditions if each["type"] == "Ready"]
-    return found
+            results += [each.get("message", "") for each in conditions if each["type"] == "Ready"]
+    return results
 
 
 @pytest.mark.parametrize("what", sampled([*FOLLOWED], 2))

@@ -95,7 +95,7 @@ def test_cluster_waits_for_its_keys() -> None:
         async with managed_environment(simulation.clock) as env:
             harbor = harbor_of(env)
             await harbor.apply()
-            waits = await env.until(lambda found: "eksa-system/global" in (found.status.failure_message or ""), HARBOR)
+            waits = await env.until(lambda value: "eksa-system/global" in (value.status.failure_message or ""), HARBOR)
             assert "credentials-servers with cloudstack.example.com:8443" in (waits.status.failure_message or "")
             assert await names(env.client, CloudStackCluster) == []
             await put_credentials(env)

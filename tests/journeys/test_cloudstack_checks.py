@@ -65,16 +65,16 @@ class Clouds:
             await asyncio.sleep(self.seconds)
         if host in self.errors:
             raise self.errors[host]
-        found = await simulated_answers(asked, credentials)
+        result = await simulated_answers(asked, credentials)
         missing = self.missing.get(host, set())
         entities = {
-            one: tuple(entity._replace(is_customized=not self.sized) for entity in there)
-            for one, there in found.entities.items()
+            item: tuple(entity._replace(is_customized=not self.sized) for entity in there)
+            for item, there in result.entities.items()
         }
         return msgspec.structs.replace(
-            found,
-            entities={one: () if one.object_type in missing else there for one, there in entities.items()},
-            holders={one: who for one, who in self.holders.items() if one in asked.addresses},
+            result,
+            entities={item: () if item.object_type in missing else there for item, there in entities.items()},
+            holders={item: who for item, who in self.holders.items() if item in asked.addresses},
             **(self.counts if host == SERVER else {}),
         )
 
@@ -128,8 +128,8 @@ async def cluster(env: ManagedEnvironment) -> Cluster:
 
 async def told(env: ManagedEnvironment) -> tuple[str, str]:
     """Why the Cluster makes no progress."""
-    found = (await cluster(env)).status
-    return str(found.failure_reason or ""), str(found.failure_message or "")
+    result = (await cluster(env)).status
+    return str(result.failure_reason or ""), str(result.failure_message or "")
 
 
 async def datacenter(env: ManagedEnvironment) -> CloudStackDatacenterConfig:
@@ -222,9 +222,9 @@ def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
         config.pop("affinity")
         config.update({"diskOffering": disk(), "affinityGroupIds": ["group-a"]})
         await apply(harbor)
-        found = await told(env)
-        assert found[0] == reason
-        assert message in found[1]
+        result = await told(env)
+        assert result[0] == reason
+        assert message in result[1]
         assert not await is_made(env)
 
         clouds.__init__()  # type: ignore[misc]  # as it should be
@@ -390,16 +390,16 @@ def test_api_is_asked_by_its_own_and_newest_keys() -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)
         keys = {SERVER: Credentials("key-of-maker", MAKER), NORTH: Credentials("key-of-north", "canary-of-north")}
-        assert {asked.server.host: one for asked, one in clouds.asked} == keys
-        assert {asked.server.host for asked, one in clouds.asked if one == keys[NORTH]} == {NORTH}
+        assert {asked.server.host: item for asked, item in clouds.asked} == keys
+        assert {asked.server.host for asked, item in clouds.asked if item == keys[NORTH]} == {NORTH}
         clouds.asked.clear()
         await put_credentials(env, "a-new-canary")
         await asyncio.sleep(A_MOMENT)
         assert len({asked for asked, _ in clouds.asked if asked.server.host == SERVER}) == 2  # for three objects
-        assert {one.password for asked, one in clouds.asked if asked.server.host == SERVER} == {"a-new-canary"}
+        assert {item.password for asked, item in clouds.asked if asked.server.host == SERVER} == {"a-new-canary"}
         for resource in (DATACENTER, MACHINES, Cluster.resource):
-            for one in (await env.client.list(resource)).items:
-                assert b"canary" not in one.raw
+            for item in (await env.client.list(resource)).items:
+                assert b"canary" not in item.raw
 
     tell(story)
 
@@ -447,7 +447,7 @@ def test_keys_are_for_the_url_that_their_secret_has(data: dict[str, str], sent: 
         secret = credentials(CREDENTIALS | data, NAMESPACE)
         await env.client.apply(SECRET, secret, field_manager="administrator")
         await apply(harbor)
-        assert {one for _, one in clouds.asked} == {sent}
+        assert {item for _, item in clouds.asked} == {sent}
 
     tell(story, zones=1)
 
@@ -479,9 +479,9 @@ def test_clusters_in_other_zones_need_another_config() -> None:
         for name, tree in trees.items():
             await env.client.apply(name, tree, field_manager="kubectl")
         await asyncio.sleep(CALM)
-        found = (await machines(env)).status
-        assert found.failure_reason == "SeveralDatacenters"
-        assert found.failure_message == (
+        result = (await machines(env)).status
+        assert result.failure_reason == "SeveralDatacenters"
+        assert result.failure_message == (
             "Clusters of several datacenters reference it (harbor, second); create a CloudStackMachineConfig for each"
         )
         await env.until_ready(HARBOR)

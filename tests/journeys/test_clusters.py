@@ -57,7 +57,7 @@ def test_manifest_becomes_cluster_with_a_whole_life() -> None:
         await env.until_gone()
         assert await left(env) == []
         secrets = await env.client.list(SECRET)
-        assert [found.name for found in secrets.items] == []
+        assert [secret.name for secret in secrets.items] == []
 
     journey(story)
 
@@ -87,7 +87,7 @@ def test_new_worker_is_never_ahead_of_control_plane() -> None:
         def look(_old: Object | None, new: Object | None, _first: bool) -> None:
             if new is None or "-md-" not in new.name:
                 return
-            machines = [found.decode(Machine) for found in env.capi_objects.of(Machine.resource).list()]
+            machines = [object_.decode(Machine) for object_ in env.capi_objects.of(Machine.resource).list()]
             at = {machine.spec.version for machine in machines if "-md-" not in machine.metadata.name}
             assert new.decode(Machine).spec.version <= min(at, default=KUBERNETES["1.35"]), (
                 f"{new.name} is ahead of {at}"
@@ -114,7 +114,7 @@ def test_control_plane_is_upgraded_before_any_worker() -> None:
         seen: list[tuple[int, int]] = []
 
         def look(*_: object) -> None:
-            machines = [found.decode(Machine) for found in env.capi_objects.of(Machine.resource).list()]
+            machines = [object_.decode(Machine) for object_ in env.capi_objects.of(Machine.resource).list()]
             old = [machine for machine in machines if machine.spec.version == KUBERNETES["1.35"]]
             planes = sum("cluster.x-k8s.io/control-plane" in machine.metadata.labels for machine in old)
             workers = sum(
@@ -186,8 +186,8 @@ def test_workload_cluster_has_cni_that_was_asked_for(example: str, daemon_set: s
         await env.until_ready(key)
         workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, key.name))
         assert workload is not None
-        found = await workload.client.get(DAEMON_SET, daemon_set, "kube-system")
-        assert found.tree["status"]["numberReady"] == 3
+        stored = await workload.client.get(DAEMON_SET, daemon_set, "kube-system")
+        assert stored.tree["status"]["numberReady"] == 3
 
     journey(story)
 

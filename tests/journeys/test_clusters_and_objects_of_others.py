@@ -42,8 +42,8 @@ def test_second_cluster_of_the_name_waits_for_first() -> None:
         with pytest.raises(ApiError, match="there is a cluster of this name in another namespace"):
             await env.apply(namespace="other")
         for resource in (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION):
-            for found in (await env.client.list(resource)).items:
-                await env.client.delete(resource, found.name)
+            for item in (await env.client.list(resource)).items:
+                await env.client.delete(resource, item.name)
         await env.apply(namespace="other", kubernetesVersion="1.36")
         second = Key("other", "garden")
         await env.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken", second)

@@ -78,12 +78,12 @@ def test_scaling_a_group_writes_one_cluster_api_object() -> None:
 
 def applies(env: ManagedEnvironment) -> Counter[str]:
     """How often the specs of Cluster API's objects were applied by the Cluster controller."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for kind in CLUSTER_API_KINDS:
         for object_ in shared(env.capi_objects, kind.resource).list():
-            found[kind.resource.plural] += object_.metadata.generation
+            result[kind.resource.plural] += object_.metadata.generation
     kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
-    return Counter({name: count for name, count in found.items() if name in kinds})
+    return Counter({name: count for name, count in result.items() if name in kinds})
 
 
 @pytest.mark.soak

@@ -124,11 +124,11 @@ def test_killed_command_goes_on_when_run_again(last: int) -> None:
         await command(env, trees, last=last)
         await asyncio.sleep(CALM)
         assert made.coming == {}
-        found = await messages(env)
-        assert WAY_OUT in found["Synced"][2]
+        results = await messages(env)
+        assert WAY_OUT in results["Synced"][2]
         is_begun = last > 4  # the fourth object is the first that differs
-        assert found["Ready"][:2] == (("False", "ChangeBeingWritten") if is_begun else ("True", "ClusterReady"))
-        assert not is_begun or found["Ready"][2].startswith(WAY_OUT)
+        assert results["Ready"][:2] == (("False", "ChangeBeingWritten") if is_begun else ("True", "ClusterReady"))
+        assert not is_begun or results["Ready"][2].startswith(WAY_OUT)
         await command(env, trees)
         await asyncio.sleep(CALM)
         await env.until_ready(VINEYARD)

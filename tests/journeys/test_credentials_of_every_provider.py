@@ -100,9 +100,9 @@ def strings(value: object) -> Iterator[str]:
     """All texts in a tree, and what is base64 in them."""
     if isinstance(value, str):
         yield value
-        for found in _IN_BASE64.findall(value):
+        for element in _IN_BASE64.findall(value):
             try:
-                yield from strings(base64.b64decode(found, validate=True).decode())
+                yield from strings(base64.b64decode(element, validate=True).decode())
             except (binascii.Error, UnicodeDecodeError):
                 continue
     elif isinstance(value, dict):
@@ -122,9 +122,9 @@ def canaries(value: object) -> set[str]:
 def holders(store: Store, cluster: str = "") -> Iterator[tuple[str, set[str]]]:
     """The objects of a store that have credentials, with kind and name; `cluster` is the one whose own store it is."""
     for _, table in store.tables():
-        for key, found in table.objects.items():
-            if has := canaries(found.tree):
-                yield f"{'workload cluster: ' if cluster else ''}{found.kind} {key.name}", has
+        for key, value in table.objects.items():
+            if has := canaries(value.tree):
+                yield f"{'workload cluster: ' if cluster else ''}{value.kind} {key.name}", has
 
 
 def generic(place: str, kind: str) -> str:
@@ -135,15 +135,15 @@ def generic(place: str, kind: str) -> str:
 
 def everything_with_credentials(env: ManagedEnvironment, stores: MemoryStores) -> dict[str, set[str]]:
     """By the names of objects, which credentials they have; names of clusters and machines are left out."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    result: defaultdict[str, set[str]] = defaultdict(set)
     places = list(holders(env.store))
     for name in (key_of(kind).name for kind in KINDS):
         places += holders(stores.open(Key(SYSTEM_NAMESPACE, name)), name)
     for place, has in places:
         for kind in KINDS:
             place = generic(place, kind)  # noqa: PLW2901  of whichever it is
-        found[place] |= has
-    return dict(found)
+        result[place] |= has
+    return dict(result)
 
 
 NEEDED_AT_ALL: dict[str, set[str]] = {

@@ -70,8 +70,8 @@ async def lose_infrastructure(env: ManagedEnvironment) -> None:
     """Delete what the API server is reached through; it is said."""
     await env.client.delete(DockerCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)
     await asyncio.sleep(CALM)
-    found = await condition(env, "Ready")
-    assert (found.status, found.reason) == ("False", "ClusterAPIObjectDeleted")
+    result = await condition(env, "Ready")
+    assert (result.status, result.reason) == ("False", "ClusterAPIObjectDeleted")
     with pytest.raises(Unreachable):
         await (await env.workload()).list(NODE)
 
@@ -169,9 +169,9 @@ def test_lost_control_plane_stops_every_change() -> None:
         await asyncio.sleep(HOUR)
         with pytest.raises(NotFound):
             await env.client.get(*where)
-        found = await condition(env, "Ready")
-        assert (found.status, found.reason) == ("False", "ControlPlaneLost")
-        assert "was deleted, and with it the control plane machines" in found.message
+        result = await condition(env, "Ready")
+        assert (result.status, result.reason) == ("False", "ControlPlaneLost")
+        assert "was deleted, and with it the control plane machines" in result.message
         await delete_again(env)
         await env.apply()
         await env.until_ready()

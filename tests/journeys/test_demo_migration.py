@@ -115,8 +115,8 @@ async def is_settled(garden: Garden, *, asleep: bool) -> bool:
 
 async def machines(garden: Garden, seed: str) -> dict[str, str]:
     """The virtual machines that the machine controller manager of a seed has, by the names of their Machines."""
-    found = (await garden.seeds[seed].client.list(Machine.resource, TECHNICAL_ID)).items
-    return {item.name: item.decode(Machine).spec.provider_id for item in found}
+    listed = (await garden.seeds[seed].client.list(Machine.resource, TECHNICAL_ID)).items
+    return {item.name: item.decode(Machine).spec.provider_id for item in listed}
 
 
 @pytest.mark.demand(G5="evacuated and back")

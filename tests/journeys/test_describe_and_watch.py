@@ -88,7 +88,7 @@ def test_watch_prints_changes_but_no_ageing(env: LocalEnvironment) -> None:
             seen.append(line.split()[:-1])
             if seen[-1][-1] == "True" and seen[-1][0] == "meadow":
                 break
-        assert all(one != other for one, other in itertools.pairwise(seen))
+        assert all(item != other for item, other in itertools.pairwise(seen))
         assert any('"name": "meadow"' in line for line in documents)
     assert env.espalier("delete", "cluster", "meadow").code == 0
 

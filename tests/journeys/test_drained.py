@@ -66,9 +66,9 @@ async def deleted_machines(env: ManagedEnvironment) -> list[Machine]:
 
 
 def of(conditions: Sequence[Condition], type_: str) -> tuple[str, str, str]:
-    found = condition_list.get(conditions, type_)
-    assert found is not None
-    return found.status, found.reason, found.message
+    value = condition_list.get(conditions, type_)
+    assert value is not None
+    return value.status, value.reason, value.message
 
 
 def test_upgrade_names_the_budget_that_it_waits_for() -> None:

@@ -238,7 +238,7 @@ def test_patch_is_offered_and_applied_by_consent_alone() -> None:
         await env.until(lambda cluster: cluster.status.phase == "Upgrading")
         await env.until(lambda cluster: cluster.status.phase == "Running" and bool(cluster.status.ready))
         assert flag in str((await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
-        after = {found.name for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+        after = {machine.name for machine in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
         replaced = before - after
         assert len(replaced) == 1
         assert not any("md-0" in name for name in replaced)

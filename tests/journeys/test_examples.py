@@ -43,10 +43,10 @@ def test_example_becomes_a_cluster_and_is_deleted(env: LocalEnvironment, name: s
 
     cluster, *linked = yaml_trees.trees(text, name)
     of = cluster["metadata"]["name"]
-    found = env.espalier("describe", "cluster", of)
-    assert (found.code, "Blocked" in found.out) == (0, False), found.out
-    assert "Restored" not in found.out
-    assert all(f"{item['kind']} {item['metadata']['name']} " in found.out for item in linked)
+    result = env.espalier("describe", "cluster", of)
+    assert (result.code, "Blocked" in result.out) == (0, False), result.out
+    assert "Restored" not in result.out
+    assert all(f"{item['kind']} {item['metadata']['name']} " in result.out for item in linked)
     access = yaml_trees.trees(env.espalier("kubeconfig", of).out, of)[0]["clusters"][0]["cluster"]
     answers(access["server"], base64.b64decode(access["certificate-authority-data"]).decode())
     assert env.espalier("delete", "cluster", of).code == 0
@@ -60,10 +60,10 @@ def test_all_examples_are_clusters_of_one_environment(env: LocalEnvironment) -> 
         file = str(EXAMPLES / f"{name}.yaml")
         made = env.espalier("create", "cluster", "-f", file, folder=env.home, **variables)
         assert made.code == 0, made.err
-    found = json.loads(env.espalier("get", "clusters", "-o", "json").out)["items"]
+    result = json.loads(env.espalier("get", "clusters", "-o", "json").out)["items"]
     names = {yaml_trees.trees((EXAMPLES / f"{name}.yaml").read_text(), name)[0]["metadata"]["name"] for name in NAMES}
     assert len(names) == len(NAMES)
-    assert names <= {item["metadata"]["name"] for item in found}
+    assert names <= {item["metadata"]["name"] for item in result}
 
 
 async def put_hardware(env: LocalEnvironment) -> None:

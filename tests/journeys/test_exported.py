@@ -110,8 +110,8 @@ def test_invalid_cluster_says_so_until_it_is_valid() -> None:
             loose = {"spec": {"versions": [served]}}
             await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=loose, type=PatchType.MERGE)
             for webhooks in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION):
-                for found in (await env.client.list(webhooks)).items:
-                    await env.client.delete(webhooks, found.name)
+                for item in (await env.client.list(webhooks)).items:
+                    await env.client.delete(webhooks, item.name)
 
             async def status_after(version: object) -> Tree:
                 patch = {"spec": {"kubernetesVersion": version}}

@@ -67,9 +67,9 @@ def test_etcd_precedes_the_control_plane() -> None:
         assert await control_plane_machines(env) == set()
         await env.until_ready()
         assert len(await members(env)) == 3
-        found = await etcd(env)
-        assert found.status.ready
-        assert external_etcd.endpoints(await control_plane(env)) == found.status.endpoints.split(",")
+        result = await etcd(env)
+        assert result.status.ready
+        assert external_etcd.endpoints(await control_plane(env)) == result.status.endpoints.split(",")
         await asyncio.sleep(CALM)
         steady = await env.until_ready()
         assert reason(steady, names.SYNCED) == "AsRendered"
@@ -95,9 +95,9 @@ def test_new_etcd_precedes_a_new_control_plane() -> None:
         await env.until_ready()
         assert not before & await members(env)
         assert not machines & await control_plane_machines(env)
-        found = await control_plane(env)
-        assert external_etcd.endpoints(found) == (await etcd(env)).status.endpoints.split(",")
-        assert PAUSED_ANNOTATION not in found.metadata.annotations
+        result = await control_plane(env)
+        assert external_etcd.endpoints(result) == (await etcd(env)).status.endpoints.split(",")
+        assert PAUSED_ANNOTATION not in result.metadata.annotations
         assert external_etcd.UPGRADING not in (await etcd(env)).metadata.annotations
         await asyncio.sleep(CALM)
         templates = await env.client.list(env.providers["DockerDatacenterConfig"].infrastructure.machine_template)

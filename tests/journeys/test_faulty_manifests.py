@@ -27,9 +27,9 @@ def errors_of(done: CommandResult) -> list[Error]:
     """Field and line of each error of a command that was refused."""
     assert done.code == 1, done
     lines = [line for line in done.err.splitlines() if not line.startswith("Warning: ")]
-    found = [(_ERROR.match(line), line) for line in lines]
-    assert all(one for one, _ in found), lines
-    return [(one[2], int(one[1])) for one, _ in found if one is not None]
+    results = [(_ERROR.match(line), line) for line in lines]
+    assert all(item for item, _ in results), lines
+    return [(item[2], int(item[1])) for item, _ in results if item is not None]
 
 
 @pytest.fixture(params=sampled(OBJECTS, 2))

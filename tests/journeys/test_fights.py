@@ -58,13 +58,13 @@ class Fighter(Interceptor):
 
     def per_minute(self, since: float) -> dict[str, list[int]]:
         """How often each object was written in each minute."""
-        found: dict[str, list[int]] = {}
+        results: dict[str, list[int]] = {}
         for (_, path), moments in self.writes.items():
-            minutes = found.setdefault(path, [0] * MINUTES)
+            minutes = results.setdefault(path, [0] * MINUTES)
             for moment in moments:
                 if 0 <= (minute := int((moment - since) // 60)) < MINUTES:
                     minutes[minute] += 1
-        return found
+        return results
 
     async def request(self, transport: Transport, request: Request) -> Response:
         path, subresource = path_of(request)

@@ -100,9 +100,9 @@ async def answers(access: Access) -> list[str]:
         async def ask(path: str, accept: str, media: str) -> None:
             async with session.get(access.server + path, headers={"Accept": accept}) as answer:
                 content = await answer.read()
-                found = (answer.status, answer.headers.get("content-type"), bool(content))
-                if found != (200, media, True):
-                    wrong.append(f"{path} for {accept}: {found}")
+                results = (answer.status, answer.headers.get("content-type"), bool(content))
+                if results != (200, media, True):
+                    wrong.append(f"{path} for {accept}: {results}")
 
         await asyncio.gather(*(ask(*item) for item in FIRST))
     return wrong

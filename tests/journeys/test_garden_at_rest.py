@@ -84,8 +84,8 @@ async def are_whole(world: World) -> bool:
 def requests(world: World) -> Counter[tuple[str, str, str, str]]:
     """Of all programs, by verb, resource, subresource and program."""
     servers = (world.server, *(seed.server for seed in world.seeds.values()))
-    found = sum((Counter(server.requests) for server in servers), Counter[tuple[str, str, str, str]]())
-    return Counter({what: count for what, count in found.items() if what[3] != "user"})
+    total = sum((Counter(server.requests) for server in servers), Counter[tuple[str, str, str, str]]())
+    return Counter({what: count for what, count in total.items() if what[3] != "user"})
 
 
 def told(asked: Counter[tuple[str, str, str, str]], what: str, cpu: float) -> None:

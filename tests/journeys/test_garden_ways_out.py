@@ -318,10 +318,10 @@ def test_half_deleted_shoot_is_deleted_by_next_seed(moment: Moment) -> None:
             moment.hinder(made)
             await user.client.delete(Shoot.resource, "apple", NAMESPACE)
             async with asyncio.timeout(60):
-                found = await entries(user)
-                while not moment.is_reached(made, found):
+                result = await entries(user)
+                while not moment.is_reached(made, result):
                     await asyncio.sleep(0.05)
-                    found = await entries(user)
+                    result = await entries(user)
             await made.seeds["a"].power_off()
             made.cloud.faults = lambda _request: None
             created = len(creations(made))
@@ -374,10 +374,10 @@ def test_lost_destination_leaves_source_entry_to_next() -> None:
         await world.healthy("a")
         await world.move("b")
         async with asyncio.timeout(300):
-            found: list[Object] = []
-            while not any(item.metadata.deletion_timestamp for item in found):
+            results: list[Object] = []
+            while not any(item.metadata.deletion_timestamp for item in results):
                 await asyncio.sleep(0.05)
-                found = (await world.client.list(BackupEntry.resource, NAMESPACE)).items
+                results = (await world.client.list(BackupEntry.resource, NAMESPACE)).items
         await world.seeds["b"].power_off()
         await asyncio.sleep(120)
         await world.move("c")

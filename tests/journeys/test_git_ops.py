@@ -53,11 +53,11 @@ async def of_the_management_cluster(env: ManagedEnvironment, name: str = "fleet"
 
 
 async def generations(env: ManagedEnvironment) -> int:
-    found = [
+    results = [
         await env.client.get(FluxConfig.resource, "fleet", "default"),
         await env.client.get(DockerDatacenterConfig.resource, "garden", "default"),
     ]
-    return sum(item.metadata.generation for item in found)
+    return sum(item.metadata.generation for item in results)
 
 
 @pytest.mark.demand(
@@ -76,8 +76,8 @@ def test_cluster_is_put_under_gitops_later_unchanged() -> None:
         await flux(env)
         await of_the_management_cluster(env)
         await env.change(gitOpsRef=REFERENCE)
-        found = await env.until_ready()
-        assert found.status.children_observed_generation == await generations(env)
+        result = await env.until_ready()
+        assert result.status.children_observed_generation == await generations(env)
         await flux(env, branch="main")  # the default
         expected = await generations(env)
         await env.until(lambda cluster: cluster.status.children_observed_generation == expected)
@@ -97,9 +97,9 @@ def test_missing_git_ops_config_blocks_new_cluster() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await of_the_management_cluster(env)
         await env.apply(gitOpsRef=REFERENCE)
-        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
+        result = await env.until(lambda cluster: cluster.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
         sentence = "spec.gitOpsRef: waiting for FluxConfig fleet in namespace default, which does not exist"
-        assert sentence in invalid(found)
+        assert sentence in invalid(result)
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == {}
         await flux(env)
@@ -107,10 +107,10 @@ def test_missing_git_ops_config_blocks_new_cluster() -> None:
         await asyncio.sleep(CALM)
         before = await made_for(env, GARDEN)
         await env.client.delete(FluxConfig.resource, "fleet", "default")
-        found = await env.until(lambda cluster: cluster.status.spec_valid is False)
-        assert sentence in invalid(found)
-        assert found.status.ready
-        assert said(found, names.SYNCED).status == "True"
+        result = await env.until(lambda cluster: cluster.status.spec_valid is False)
+        assert sentence in invalid(result)
+        assert result.status.ready
+        assert said(result, names.SYNCED).status == "True"
         await flux(env)
         await env.until(lambda cluster: bool(cluster.status.spec_valid))
         await asyncio.sleep(CALM)
@@ -136,10 +136,10 @@ def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
         await asyncio.sleep(CALM)
         before = await made_for(env, GARDEN)
         await of_the_management_cluster(env, "other")
-        found = await env.until(lambda cluster: cluster.status.spec_valid is False)
-        assert "found FluxConfig fleet; allowed: FluxConfig other" in invalid(found)
-        assert "FluxConfig fleet has other content in spec.branch" in invalid(found)
-        assert found.status.ready
+        result = await env.until(lambda cluster: cluster.status.spec_valid is False)
+        assert "found FluxConfig fleet; allowed: FluxConfig other" in invalid(result)
+        assert "FluxConfig fleet has other content in spec.branch" in invalid(result)
+        assert result.status.ready
         assert await made_for(env, GARDEN) == before
 
     journey(tell)
@@ -152,8 +152,8 @@ def test_gitops_of_its_own_with_same_content_is_taken() -> None:
         await flux(env)
         await of_the_management_cluster(env)
         await env.apply(gitOpsRef=REFERENCE | {"name": "garden"})
-        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
-        assert "spec.gitOpsRef: waiting for FluxConfig garden in namespace default" in invalid(found)
+        result = await env.until(lambda cluster: cluster.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
+        assert "spec.gitOpsRef: waiting for FluxConfig garden in namespace default" in invalid(result)
         await flux(env, "garden")
         await env.until_ready()
         await asyncio.sleep(CALM)
@@ -161,9 +161,9 @@ def test_gitops_of_its_own_with_same_content_is_taken() -> None:
         sentence = "FluxConfig garden has other content in spec.branch"
         await env.client.delete(FluxConfig.resource, "garden", "default")
         await flux(env, "garden", branch="next")
-        found = await env.until(lambda cluster: sentence in str(cluster.status.conditions))
-        assert found.status.spec_valid is False
-        assert found.status.ready
+        result = await env.until(lambda cluster: sentence in str(cluster.status.conditions))
+        assert result.status.spec_valid is False
+        assert result.status.ready
         await env.client.delete(FluxConfig.resource, "fleet", "default")
         await flux(env, "fleet", branch="next")
         await env.until(lambda cluster: bool(cluster.status.spec_valid))

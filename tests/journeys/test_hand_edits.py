@@ -277,12 +277,12 @@ async def applied(world: World, edit: Edit) -> list[tuple[Client, Object, Any]]:
     for client in clients:
         try:
             if edit.target.name is None:
-                found = (await client.list(edit.target.resource, edit.target.namespace)).items
+                results = (await client.list(edit.target.resource, edit.target.namespace)).items
             else:
-                found = [await client.get(edit.target.resource, edit.target.name, edit.target.namespace)]
+                results = [await client.get(edit.target.resource, edit.target.name, edit.target.namespace)]
         except (NotFound, KubeError):
             continue  # not there, or its seed is off
-        for live in found:
+        for live in results:
             try:
                 await edit.write(client, live, edit.value)
             except (Forbidden, Invalid, BadRequest, NotFound):

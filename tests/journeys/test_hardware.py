@@ -46,8 +46,8 @@ async def apply(forge: Forge) -> None:
 
 async def told(env: ManagedEnvironment, key: Key = FORGE) -> tuple[str, str]:
     """Why a Cluster makes no progress."""
-    found = (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster).status
-    return str(found.failure_reason or ""), str(found.failure_message or "")
+    result = (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster).status
+    return str(result.failure_reason or ""), str(result.failure_message or "")
 
 
 async def is_made(env: ManagedEnvironment) -> bool:
@@ -186,9 +186,9 @@ def test_fault_of_hardware_is_named_then_it_goes_on(fault: str) -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await hardware.change(env.client, name, **spec)
         await apply(forge)
-        reason, found = await told(env)
+        reason, result = await told(env)
         assert reason == "MachineConfigInvalid"
-        assert message in found
+        assert message in result
         config = (await env.client.get(TinkerbellMachineConfig.resource, "forge", NAMESPACE)).decode(
             TinkerbellMachineConfig
         )
@@ -325,7 +325,7 @@ def test_settled_cluster_writes_nothing_despite_faults() -> None:
         resource = TinkerbellMachineConfig.resource
         await env.client.patch(resource, "forge", NAMESPACE, patch=lie, type=PatchType.MERGE, subresource="status")
         await asyncio.sleep(CALM)
-        found = (await env.client.get(resource, "forge", NAMESPACE)).decode(TinkerbellMachineConfig).status
-        assert (found.spec_valid, [cluster.name for cluster in found.clusters]) == (False, ["forge"])
+        result = (await env.client.get(resource, "forge", NAMESPACE)).decode(TinkerbellMachineConfig).status
+        assert (result.spec_valid, [cluster.name for cluster in result.clusters]) == (False, ["forge"])
 
     tell(story, hardware.rack())

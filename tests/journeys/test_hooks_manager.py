@@ -28,10 +28,10 @@ async def test_manager_registers_hooks_with_its_given_rights(control_plane: Cont
     async with production(control_plane, tmp_path, in_place=FrontEnd.HOOKS) as management:
         extensions = management.caches.of(ExtensionConfig.resource)
         key = Key("", RUNTIME_EXTENSION)
-        await until(extensions, key, lambda found: found is not None)
-        found = extensions.get(key)
-        assert found is not None
-        client = found.tree["spec"]["clientConfig"]
+        await until(extensions, key, lambda value: value is not None)
+        value = extensions.get(key)
+        assert value is not None
+        client = value.tree["spec"]["clientConfig"]
         trust = ssl.create_default_context(cadata=base64.b64decode(client["caBundle"]).decode())
         async with (
             aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session,
@@ -39,6 +39,6 @@ async def test_manager_registers_hooks_with_its_given_rights(control_plane: Cont
         ):
             assert (await response.json())["status"] == "Success"
         await management.client.delete(ExtensionConfig.resource, RUNTIME_EXTENSION)
-        await until(extensions, key, lambda again: again is not None and again.metadata.uid != found.metadata.uid)
+        await until(extensions, key, lambda again: again is not None and again.metadata.uid != value.metadata.uid)
     asked = requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
     assert [str(item) for item in asked if item.code == FORBIDDEN] == []

@@ -63,12 +63,12 @@ def changed(status: Any, value: Any) -> Iterator[Any]:
 async def parts(client: Client, name: str) -> list[tuple[Resource, Object]]:
     """The objects of a cluster that have a status."""
     kinds = {*written(PROVIDERS), Machine.resource, *(item.machine for item in infrastructures(PROVIDERS).all)}
-    found = []
+    results = []
     for resource in sorted(kinds, key=str):
-        for one in (await client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else None)).items:
-            if one.metadata.labels.get(contract.CLUSTER_NAME_LABEL) == name and "status" in one.tree:
-                found.append((resource, one))
-    return found
+        for element in (await client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else None)).items:
+            if element.metadata.labels.get(contract.CLUSTER_NAME_LABEL) == name and "status" in element.tree:
+                results.append((resource, element))
+    return results
 
 
 CASES = [(kind, field, value) for field in ("status", "spec") for value in VALUES for kind in KINDS]
@@ -85,25 +85,30 @@ def test_object_of_a_cluster_makes_no_reconcile_panic(kind: str, field: str, val
         nonlocal taken
         async with managed_environment(simulation.clock, store=store, stores=stores, copies_to=(ALICE, BOB)) as env:
 
-            async def write(resource: Resource, one: Object, content: Any) -> bool:
+            async def write(resource: Resource, stored: Object, content: Any) -> bool:
                 patch = [{"op": "replace", "path": f"/{field}", "value": content}]
                 subresource = "status" if field == "status" else None
                 try:
                     await env.client.patch(
-                        resource, one.name, one.namespace, patch=patch, type=PatchType.JSON, subresource=subresource
+                        resource,
+                        stored.name,
+                        stored.namespace,
+                        patch=patch,
+                        type=PatchType.JSON,
+                        subresource=subresource,
                     )
                 except (Invalid, Forbidden, NotFound):
                     return False
                 return True
 
             await env.until_ready(key)
-            for resource, one in await parts(env.client, key.name):
-                for content in changed(one.tree[field], VALUES[value]):
-                    if await write(resource, one, content):
+            for resource, stored in await parts(env.client, key.name):
+                for content in changed(stored.tree[field], VALUES[value]):
+                    if await write(resource, stored, content):
                         taken += 1
                         await asyncio.sleep(1)
                         if field == "spec":
-                            await write(resource, one, one.tree[field])
+                            await write(resource, stored, stored.tree[field])
             await asyncio.sleep(CALM)
             await env.until_ready(key)
 

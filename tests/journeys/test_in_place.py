@@ -95,8 +95,8 @@ def test_objects_of_cluster_api_tell_what_was_reached() -> None:
             ).items
         }
         assert kept == {template, worker_template}
-        [found] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
-        assert found.tree["spec"]["template"]["spec"] == group["template"]["spec"]
+        [machine_set] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+        assert machine_set.tree["spec"]["template"]["spec"] == group["template"]["spec"]
 
     journey(story)
 

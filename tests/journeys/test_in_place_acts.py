@@ -226,15 +226,15 @@ def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) ->
             assert "reverted" in refusals[0]
             return await is_upgraded(env, watcher)
         advice = f"set {NEW} again"
-        found = await env.until(
+        result = await env.until(
             lambda item: (
                 bool(item.status.ready) or any(advice in condition.message for condition in item.status.conditions)
             ),
             seconds=HOURS,
         )
-        if not found.status.ready:
+        if not result.status.ready:
             await env.change(kubernetesVersion="1.36")
-        return await is_upgraded(env, watcher, OLD if found.status.ready else NEW)
+        return await is_upgraded(env, watcher, OLD if result.status.ready else NEW)
 
     acted(take_back, where, worker=worker, end=end)
 
@@ -291,8 +291,8 @@ def test_its_machine_set_is_deleted(where: tuple[str, Moment]) -> None:
     """Cluster API makes another one, with other machines, once it goes on."""
 
     async def delete(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
-        [found] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
-        await env.client.delete(MachineSet.resource, found.name, SYSTEM_NAMESPACE)
+        [machine_set] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+        await env.client.delete(MachineSet.resource, machine_set.name, SYSTEM_NAMESPACE)
 
     async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
         await is_upgraded(env, watcher)
@@ -343,11 +343,11 @@ def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> Non
     async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
         advice = "delete the NodeUpgrade to have the node upgraded"
         while True:
-            found = await env.until(
+            result = await env.until(
                 lambda item: bool(item.status.ready) or any(advice in said.message for said in item.status.conditions),
                 seconds=HOURS,
             )
-            if found.status.ready:
+            if result.status.ready:
                 return await is_upgraded(env, watcher)
             upgrade = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
             said = next(

@@ -32,13 +32,13 @@ WORKLOAD = {
 @pytest.mark.soak
 def test_upgraded_node_costs_these_calls_only() -> None:
     """But for pods nothing is read: watches tell the rest, and they are the same for one node and for a hundred."""
-    found = bill()
+    result = bill()
     both = {**MANAGEMENT, **WORKLOAD}
-    assert found.control_plane_node == both | {
+    assert result.control_plane_node == both | {
         "patch kubeadmconfigs": 1,
         "patch controlplaneupgrades/status": 1,
     }
     room = {"list pods": 1}  # whether those of the node have room elsewhere
-    assert found.worker == both | room | {"patch machinedeploymentupgrades/status": 1}
-    assert found.control_plane_node.total() <= AIM
-    assert found.worker.total() <= AIM
+    assert result.worker == both | room | {"patch machinedeploymentupgrades/status": 1}
+    assert result.control_plane_node.total() <= AIM
+    assert result.worker.total() <= AIM

@@ -189,8 +189,8 @@ def test_next_upgrade_removes_rights_of_earlier_one() -> None:
 async def rights(env: ManagedEnvironment) -> list[str]:
     client = in_place.reach(env).client
     kinds = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT)
-    found = [await client.list(kind, labels="eks-d-upgrader") for kind in kinds]
-    return [f"{item.kind} {item.name}" for listed in found for item in listed.items]
+    results = [await client.list(kind, labels="eks-d-upgrader") for kind in kinds]
+    return [f"{item.kind} {item.name}" for listed in results for item in listed.items]
 
 
 class Refused(Interceptor):

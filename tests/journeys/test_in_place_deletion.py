@@ -53,9 +53,9 @@ def followed() -> list[str]:
 
 
 async def left(env: ManagedEnvironment) -> list[str]:
-    found = [await env.client.list(kind.resource) for kind in (ControlPlaneUpgrade, MachineDeploymentUpgrade)]
-    found.append(await env.client.list(NodeUpgrade.resource))
-    return [f"{item.kind} {item.name}" for listed in found for item in listed.items]
+    results = [await env.client.list(kind.resource) for kind in (ControlPlaneUpgrade, MachineDeploymentUpgrade)]
+    results.append(await env.client.list(NodeUpgrade.resource))
+    return [f"{item.kind} {item.name}" for listed in results for item in listed.items]
 
 
 async def lose_owners(env: ManagedEnvironment) -> None:

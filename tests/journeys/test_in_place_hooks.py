@@ -103,8 +103,8 @@ def test_annotation_of_the_other_way_begins_nothing(resource: Resource) -> None:
         for stop in stops:
             stop()
         assert made == []
-        found = await env.client.get(resource, owner.name, SYSTEM_NAMESPACE)
-        assert name not in found.metadata.annotations
+        system_namespace = await env.client.get(resource, owner.name, SYSTEM_NAMESPACE)
+        assert name not in system_namespace.metadata.annotations
         events = [item.tree for item in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
         (said,) = [event["message"] for event in events if event["reason"] == "MarkIgnored"]
         assert said.startswith(f"removing annotation {name}: ")

@@ -72,14 +72,14 @@ def processes(home: Path) -> list[int]:
     world would find it.
     """
     mark = os.fsencode(f"{ROOT}={Home(home).simulated / 'pods'}/")
-    found = []
+    results = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
             if any(variable.startswith(mark) for variable in (place / "environ").read_bytes().split(b"\0")):
-                found.append(int(place.name))
+                results.append(int(place.name))
         except OSError:
             continue
-    return found
+    return results
 
 
 def at_a_step(env: LocalEnvironment) -> list[int]:

@@ -26,8 +26,8 @@ def manifest() -> str:
 
 async def machines(management: Management) -> dict[str, str]:
     """Uid by name."""
-    found = (await management.kubectl.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
-    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
+    result = (await management.kubectl.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in result}
 
 
 async def identities(workload: Kubectl) -> str:

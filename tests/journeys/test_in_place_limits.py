@@ -218,9 +218,9 @@ def test_later_replacement_has_the_new_version() -> None:
         worker = (await machines(env, control_plane=False))[0]
         await env.client.delete(Machine.resource, worker.name, SYSTEM_NAMESPACE)
 
-        def is_replaced(found: list[Machine]) -> bool:
-            running = {item.metadata.name for item in found if item.status.phase == "Running"}
-            return len(running) == len(found) == 3 and worker.name not in running
+        def is_replaced(value: list[Machine]) -> bool:
+            running = {item.metadata.name for item in value if item.status.phase == "Running"}
+            return len(running) == len(value) == 3 and worker.name not in running
 
         await until_machines(env, is_replaced)
         assert await env.versions() == [NEW] * 3

@@ -80,8 +80,8 @@ def test_deleted_machine_is_replaced_before_the_next() -> None:
 
         upgraders.happening = delete
         await env.change(kubernetesVersion="1.36")
-        found = await until_so(env, *UPGRADE, lambda item: ready(item)["reason"] == "ReplacingMachine")
-        told.append(ready(found)["message"])
+        result = await until_so(env, *UPGRADE, lambda item: ready(item)["reason"] == "ReplacingMachine")
+        told.append(ready(result)["message"])
         assert REPLACING in await annotated(env)
         assert PAUSED_ANNOTATION not in await annotated(env)
         await until_so(
@@ -206,7 +206,7 @@ def test_machine_added_without_pause_is_reported() -> None:
         await env.client.patch(
             KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=unpaused, type=PatchType.MERGE
         )
-        await until_machines(env, lambda found: len(found) == 3)
+        await until_machines(env, lambda value: len(value) == 3)
         await env.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": None})
         await env.until_ready(seconds=7200)
         assert len(await machines(env, control_plane=True)) == 1

@@ -151,8 +151,8 @@ def test_manager_without_workload_keeps_report() -> None:
         state = "last known state: container kubeadm-upgrader is running"
         said = f"step 4 of 8 on node {node}: {state}; {UNREACHABLE}"
         await told_everywhere(env, node, said)
-        found = await env.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
-        done = [condition["type"] for condition in found.tree["status"]["conditions"] if condition["status"] == "True"]
+        stored = await env.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
+        done = [condition["type"] for condition in stored.tree["status"]["conditions"] if condition["status"] == "True"]
         assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "Accepted"]
         far.mend()
         await finish(env, watcher)
@@ -175,12 +175,12 @@ def test_deleted_static_pods_hold_nothing_up() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
         workload = in_place.reach(env)
-        found = [item for item in (await workload.client.list(POD, "kube-system")).items if "etcd-" in item.name]
+        results = [item for item in (await workload.client.list(POD, "kube-system")).items if "etcd-" in item.name]
         await env.change(kubernetesVersion="1.36")
-        for pod in found:
+        for pod in results:
             await workload.client.delete(POD, pod.name, pod.namespace)
         await finish(env, watcher)
-        again = [await workload.client.get(POD, pod.name, pod.namespace) for pod in found]
-        assert not {pod.metadata.uid for pod in found} & {pod.metadata.uid for pod in again}
+        again = [await workload.client.get(POD, pod.name, pod.namespace) for pod in results]
+        assert not {pod.metadata.uid for pod in results} & {pod.metadata.uid for pod in again}
 
     tell(ready_cluster(3, 2), story)

@@ -94,14 +94,14 @@ async def test_nodes_and_pods_are_shown_as_after_creation(tmp_path: Path) -> Non
         created = await settled(workload)
 
         async def as_created(after: str) -> None:
-            def different(found: dict[str, Any]) -> dict[str, Any]:
-                return {name: (created.get(name), found.get(name)) for name in {*created, *found}}
+            def different(value: dict[str, Any]) -> dict[str, Any]:
+                return {name: (created.get(name), value.get(name)) for name in {*created, *value}}
 
             async def changed() -> dict[str, Any]:
                 pairs = different(await shown(workload))
                 return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
-            await eventually(changed, lambda found: not found, told=lambda: f"after {after}")
+            await eventually(changed, lambda value: not value, told=lambda: f"after {after}")
 
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
@@ -128,8 +128,9 @@ async def settled(workload: Client) -> dict[str, Any]:
     """As kubectl shows a new cluster, once every pod was reported."""
     return await eventually(
         lambda: shown(workload),
-        lambda found: (
-            "pod kube-dns" in found and all(one[0][0] != "0" for name, one in found.items() if name.startswith("pod "))
+        lambda value: (
+            "pod kube-dns" in value
+            and all(item[0][0] != "0" for name, item in value.items() if name.startswith("pod "))
         ),
     )
 
@@ -197,8 +198,8 @@ async def test_worker_failing_at_kubeadm_is_reported_at_once(
             f"{worker}-node-upgrader": NodeUpgrade.resource,
         }
         for name, resource in levels.items():
-            found = await env.client.get(resource, name, SYSTEM_NAMESPACE)
-            assert "etcd cluster is not healthy" in ready(found.tree)["message"]
+            system_namespace = await env.client.get(resource, name, SYSTEM_NAMESPACE)
+            assert "etcd cluster is not healthy" in ready(system_namespace.tree)["message"]
         assert "simulated fault" in await log(env, pod, "kubeadm-upgrader")
 
         faults.unlink()
@@ -234,8 +235,8 @@ async def test_upgrader_image_of_other_version_does_nothing(tmp_path: Path) -> N
 def states(pod: Tree) -> dict[str, Tree]:
     """State by container of a pod."""
     status = pod.get("status") or {}
-    found = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    return {item["name"]: item["state"] for item in found}
+    results = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    return {item["name"]: item["state"] for item in results}
 
 
 def running(pod: Tree) -> list[str]:
@@ -257,9 +258,9 @@ async def until_pod(env: ManagedEnvironment, node: str, is_so: Callable[[Tree], 
     async with asyncio.timeout(120):  # a whole node goes before, on a machine that does other things too
         while True:
             changed.clear()
-            found = workload.object(POD, Key(SYSTEM_NAMESPACE, f"{node}-node-upgrader"))
-            if found is not None and is_so(found.tree):
-                return found
+            result = workload.object(POD, Key(SYSTEM_NAMESPACE, f"{node}-node-upgrader"))
+            if result is not None and is_so(result.tree):
+                return result
             await changed.wait()
 
 

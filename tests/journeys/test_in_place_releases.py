@@ -177,8 +177,10 @@ def test_machine_without_kubeadm_config_is_named(is_worker: bool) -> None:
         await env.change(**change)
         sentence = f"KubeadmConfig {machine} of Machine {machine} does not exist"
         assert sentence in planned.stops
-        found = await env.until(lambda item: any(sentence in condition.message for condition in item.status.conditions))
-        assert not found.status.ready
+        result = await env.until(
+            lambda item: any(sentence in condition.message for condition in item.status.conditions)
+        )
+        assert not result.status.ready
         assert upgraders.changes == {}
         await env.client.delete(Machine.resource, machine, SYSTEM_NAMESPACE)
         await env.until_ready(seconds=7200)

@@ -80,11 +80,11 @@ def journey(
 def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         assert await env.versions() == [version(release, before)] * 2
-        found = await identities(env)
+        results = await identities(env)
         await env.change(kubernetesVersion=after)
         await env.until_ready()
         assert await env.versions() == [version(release, after)] * 2
-        assert await identities(env) == found
+        assert await identities(env) == results
         assert await marks(env) == []
 
     journey(story, eksaVersion=release, kubernetesVersion=before)
@@ -96,8 +96,8 @@ def test_next_upgrade_waits_for_garbage_collection() -> None:
         plane = (await machines(env, control_plane=True))[0].name
         name, resource = f"{plane}-node-upgrader", NodeUpgrade.resource
         await env.change(kubernetesVersion="1.35")
-        found = await until_so(env, resource, name, lambda item: ready(item)["reason"] == "UpgradingKubeadm")
-        slow: Tree = {"metadata": {"finalizers": [*found["metadata"]["finalizers"], "example.org/slow"]}}
+        result = await until_so(env, resource, name, lambda item: ready(item)["reason"] == "UpgradingKubeadm")
+        slow: Tree = {"metadata": {"finalizers": [*result["metadata"]["finalizers"], "example.org/slow"]}}
         await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=slow, type=PatchType.MERGE)
         await env.until_ready()
         left = await env.client.get(resource, name, SYSTEM_NAMESPACE)
@@ -123,11 +123,11 @@ def test_each_patch_becomes_the_next_in_place(channel: str, tmp_path: Path) -> N
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         present = version(NEWEST.version, channel)
-        found = await identities(env)
+        results = await identities(env)
         await env.change(eksaVersion=OWN)
         await env.until_ready()
         assert await env.versions() == [wanted] * 2
-        assert await identities(env) == found
+        assert await identities(env) == results
         assert await marks(env) == []
         images = (await env.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
         assert {present, wanted} <= images.keys()
@@ -167,11 +167,11 @@ def with_next_patch(channel: str, folder: Path) -> tuple[Releases, str]:
 @pytest.mark.demand("U6")
 def test_release_without_machine_changes_touches_none() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        found = await identities(env)
+        results = await identities(env)
         await env.change(eksaVersion="v0.25.1")
         await env.until_ready()
         assert upgraders.ran == []
-        assert await identities(env) == found
+        assert await identities(env) == results
         assert await env.versions() == [version("v0.25.1", "1.35")] * 2
 
     journey(story, eksaVersion="v0.25.0")
@@ -183,11 +183,11 @@ def test_release_and_version_are_changed_in_one_write(tmp_path: Path) -> None:
     releases, _ = with_next_patch("1.34", tmp_path)
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        found = await identities(env)
+        results = await identities(env)
         await env.change(eksaVersion=OWN, kubernetesVersion="1.36")
         await env.until_ready()
         assert await env.versions() == [version(NEWEST.version, "1.36")] * 2
-        assert await identities(env) == found
+        assert await identities(env) == results
         assert await marks(env) == []
 
     journey(story, releases, eksaVersion=NEWEST.version)
@@ -215,7 +215,7 @@ def test_unused_release_can_be_reverted(is_exact: bool) -> None:
     """Taking it back works if the rest is as it was before, and also if something else is requested as well."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        found = await identities(env)
+        results = await identities(env)
         async with past_admission(env.client):
             await env.change(eksaVersion="v0.26.0", controlPlaneConfiguration={"certSans": ["garden.example"]})
         await env.until(lambda item: condition_of(item, "Ready").reason == "InPlaceUpgradeRefused")
@@ -225,7 +225,7 @@ def test_unused_release_can_be_reverted(is_exact: bool) -> None:
         await env.change(**back, workerNodeGroupConfigurations=[group])
         await env.until_ready()
         assert upgraders.ran == []
-        assert found.items() <= (await identities(env)).items()
+        assert results.items() <= (await identities(env)).items()
 
     journey(story, eksaVersion="v0.25.1")
 

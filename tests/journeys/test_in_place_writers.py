@@ -38,8 +38,8 @@ def node_upgrade(machine: str, **reference: str) -> Tree:
 
 
 async def told(env: ManagedEnvironment, name: str, reason: str) -> str:
-    found = await until_so(env, NodeUpgrade.resource, name, lambda item: ready(item)["reason"] == reason)
-    return str(ready(found)["message"])
+    stored = await until_so(env, NodeUpgrade.resource, name, lambda item: ready(item)["reason"] == reason)
+    return str(ready(stored)["message"])
 
 
 async def completed(env: ManagedEnvironment, name: str) -> None:
@@ -69,10 +69,10 @@ def test_three_node_upgrades_by_hand_run_in_sequence() -> None:
 async def held(env: ManagedEnvironment) -> Tree:
     """The spec of the control plane once somebody has paused it and asked it for the new version."""
     asked: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "by hand"}}, "spec": {"version": NEW}}
-    found = await env.client.patch(
+    control_plane = await env.client.patch(
         KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=asked, type=PatchType.MERGE
     )
-    return ControlPlaneGroup().asked_for(found)
+    return ControlPlaneGroup().asked_for(control_plane)
 
 
 def upgrade(name: str, planes: list[Tree], data: Tree) -> Tree:
@@ -88,13 +88,13 @@ def upgrade(name: str, planes: list[Tree], data: Tree) -> Tree:
 
 
 async def says(env: ManagedEnvironment, name: str, reason: str) -> str:
-    found = await until_so(
+    stored = await until_so(
         env,
         ControlPlaneUpgrade.resource,
         name,
         lambda control_plane_upgrade: ready(control_plane_upgrade)["reason"] == reason,
     )
-    return str(ready(found)["message"])
+    return str(ready(stored)["message"])
 
 
 @pytest.mark.demand("U10")
@@ -431,8 +431,8 @@ def test_a_pause_of_a_persons_own_stays() -> None:
                 not any("needed" in name for name in kubeadm_control_plane["metadata"]["annotations"])
             ),
         )
-        found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
-        assert found.metadata.annotations[PAUSED_ANNOTATION] == "mine"
+        control_plane = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        assert control_plane.metadata.annotations[PAUSED_ANNOTATION] == "mine"
 
     journey(story)
 

@@ -219,7 +219,7 @@ def test_change_taken_back_halfway_keeps_gate_open(writes: int) -> None:
             present = await env.client.get(Cluster.resource, "garden", NAMESPACE)
             await set_status(env, {"observedGeneration": present.metadata.generation})
         async with managed_environment(simulation.clock, seed=3, store=store, stores=stores) as env:
-            await env.until(lambda found: found.metadata.annotations.get(metadata_keys.GATE_ANNOTATION) == closed)
+            await env.until(lambda value: value.metadata.annotations.get(metadata_keys.GATE_ANNOTATION) == closed)
             await env.until_ready()
             assert not [node for node in await env.nodes() if "tier" in node["metadata"]["labels"]]
             templates = await env.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
@@ -300,7 +300,7 @@ def test_cluster_restored_without_objects_is_recreated(*, is_changed: bool) -> N
             if is_changed:
                 await env.change(kubernetesVersion="1.36")
                 await env.until(
-                    lambda found: found.metadata.annotations[metadata_keys.GATE_ANNOTATION] == gate.CHANGING
+                    lambda value: value.metadata.annotations[metadata_keys.GATE_ANNOTATION] == gate.CHANGING
                 )
             tree = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).tree
         async with managed_environment(simulation.clock, seed=2) as env:
@@ -328,11 +328,11 @@ def test_objects_deleted_in_change_are_reported() -> None:
             await env.apply()
             await env.until_ready()
             await env.change(kubernetesVersion="1.36")
-            await env.until(lambda found: found.metadata.annotations[metadata_keys.GATE_ANNOTATION] == gate.CHANGING)
+            await env.until(lambda value: value.metadata.annotations[metadata_keys.GATE_ANNOTATION] == gate.CHANGING)
             await env.client.delete(capi.Cluster.resource, "garden", SYSTEM_NAMESPACE)
             await asyncio.sleep(CALM)
-            found = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
-            ready = next(condition for condition in found.status.conditions if condition.type == "Ready")
+            value = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
+            ready = next(condition for condition in value.status.conditions if condition.type == "Ready")
             assert (ready.status, ready.reason) == ("False", "ClusterAPIObjectsMissing")
             assert (await env.client.list(Machine.resource)).items == []
             await annotate(env, None)

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.embedded
 
 def watched(env: ManagedEnvironment) -> list[str]:
     """The verdicts about the cluster from now on, each until it changes."""
-    found: list[str] = []
+    results: list[str] = []
 
     def look(_old: Object | None, new: Object | None, _first: bool) -> None:
-        if new is not None and new.key == GARDEN and found[-1:] != [verdict(new.tree)]:
-            found.append(verdict(new.tree))
+        if new is not None and new.key == GARDEN and results[-1:] != [verdict(new.tree)]:
+            results.append(verdict(new.tree))
 
     env.clusters.subscribe(look)
-    return found
+    return results
 
 
 def test_an_upgrade_is_in_progress_until_it_is_done() -> None:

@@ -58,9 +58,9 @@ def test_copy_follows_its_source_in_a_settled_cluster() -> None:
         assert trouble(cluster) is None
         await env.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
         await asyncio.sleep(5)
-        found = await copy(env)
-        assert found.data == {"value": b"renewed"}
-        assert [owner.kind for owner in found.metadata.owner_references] == ["Cluster"]
+        copied = await copy(env)
+        assert copied.data == {"value": b"renewed"}
+        assert [owner.kind for owner in copied.metadata.owner_references] == ["Cluster"]
 
     journey(story)
 

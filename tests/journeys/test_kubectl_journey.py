@@ -30,7 +30,7 @@ class Machines:
         self._changed.set()
 
     def there(self) -> set[str]:
-        return {found.metadata.uid for found in self._cache.list()}
+        return {item.metadata.uid for item in self._cache.list()}
 
     async def until_there_is_one_of(self, version: str) -> None:
         async with asyncio.timeout(60):

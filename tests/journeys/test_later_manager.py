@@ -73,9 +73,11 @@ async def test_later_manager_writes_statuses_only(control_plane: ControlPlane, t
             await scale(management, key)
         assert before <= await machines(management.client)
         await drift_is_seen_and_brought_back(management, numbered(0))
-        found = [item.name for item in steady]
-        await management.kubectl("delete", Cluster.resource.group_resource, *found)
-        await management.kubectl("delete", DockerDatacenterConfig.resource.group_resource, *found, "--ignore-not-found")
+        results = [item.name for item in steady]
+        await management.kubectl("delete", Cluster.resource.group_resource, *results)
+        await management.kubectl(
+            "delete", DockerDatacenterConfig.resource.group_resource, *results, "--ignore-not-found"
+        )
 
 
 async def scale(management: Production, key: Key) -> None:
@@ -83,9 +85,9 @@ async def scale(management: Production, key: Key) -> None:
     spec = {"workerNodeGroupConfigurations": [{"name": "md-0", "count": 3}]}
     await management.client.patch(Cluster.resource, key.name, key.namespace, patch={"spec": spec}, type=PatchType.MERGE)
 
-    def is_scaled(found: Object | None) -> bool:
-        assert found is not None
-        cluster = found.decode(Cluster)
+    def is_scaled(value: Object | None) -> bool:
+        assert value is not None
+        cluster = value.decode(Cluster)
         current = cluster.status.observed_generation == cluster.metadata.generation
         return current and bool(cluster.status.ready) and cluster.metadata.generation > 1
 
@@ -99,14 +101,18 @@ async def drift_is_seen_and_brought_back(management: Production, key: Key) -> No
     patch = {"spec": {"remediation": {"triggerIf": {"unhealthyLessThanOrEqualTo": "1%"}}}}
     await client.patch(MachineHealthCheck.resource, check, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
     said = f"MachineHealthCheck eksa-system/{check}: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo"
-    await until(cache, key, lambda found: found is not None and said in _synced(found), seconds=30)
+    await until(cache, key, lambda value: value is not None and said in _synced(value), seconds=30)
     annotations = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
     await client.patch(Cluster.resource, key.name, key.namespace, patch=annotations, type=PatchType.MERGE)
-    await until(cache, key, lambda found: found is not None and is_synced(found), seconds=30)
+    await until(cache, key, lambda value: value is not None and is_synced(value), seconds=30)
 
 
-def _synced(found: Object) -> str:
+def _synced(object_: Object) -> str:
     return next(
-        (condition.message for condition in found.decode(Cluster).status.conditions if condition.type == names.SYNCED),
+        (
+            condition.message
+            for condition in object_.decode(Cluster).status.conditions
+            if condition.type == names.SYNCED
+        ),
         "",
     )

@@ -62,13 +62,13 @@ def story(*acts: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
 
 async def secrets(env: ManagedEnvironment) -> dict[str, Tree]:
     """Those that there are, by what they are for."""
-    found = {}
+    results = {}
     for purpose in PURPOSES:
         try:
-            found[purpose] = (await env.client.get(SECRET, f"garden-{purpose}", SYSTEM_NAMESPACE)).tree
+            results[purpose] = (await env.client.get(SECRET, f"garden-{purpose}", SYSTEM_NAMESPACE)).tree
         except NotFound:
             continue
-    return found
+    return results
 
 
 async def delete(env: ManagedEnvironment, purposes: Sequence[str]) -> None:
@@ -84,8 +84,8 @@ async def restore(env: ManagedEnvironment, trees: Sequence[Tree], labels: Tree |
 
 
 def reason(cluster: Cluster) -> str:
-    found = conditions.get(cluster.status.conditions, "Ready")
-    return found.reason if found else ""
+    value = conditions.get(cluster.status.conditions, "Ready")
+    return value.reason if value else ""
 
 
 async def said_of(env: ManagedEnvironment) -> Tree:

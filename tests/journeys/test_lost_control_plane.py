@@ -63,9 +63,9 @@ async def delete(env: Environment, names: Sequence[str]) -> None:
 async def all_is_well(env: Environment, doomed: Sequence[str]) -> None:
     """The cluster has the machines it should have, and each of their nodes, and no other."""
     await asyncio.sleep(CALM)
-    found = {machine.metadata.name: machine for machine in machines(env, "garden")}
-    assert not found.keys() & set(doomed)
-    assert {machine.status.phase for machine in found.values()} == {"Running"}
+    results = {machine.metadata.name: machine for machine in machines(env, "garden")}
+    assert not results.keys() & set(doomed)
+    assert {machine.status.phase for machine in results.values()} == {"Running"}
     await env.until(
         KubeadmControlPlane.resource, "garden", lambda kubeadm_control_plane: is_settled(kubeadm_control_plane, 1, OLD)
     )
@@ -73,7 +73,7 @@ async def all_is_well(env: Environment, doomed: Sequence[str]) -> None:
     await env.until(Cluster.resource, "garden", lambda cluster: condition(cluster, "Available") == "True")
     workload = await env.connect("garden")
     nodes = (await workload.list(NODE)).items
-    assert {node.name for node in nodes} == found.keys()
+    assert {node.name for node in nodes} == results.keys()
     assert {condition(node, "Ready") for node in nodes} == {"True"}
 
 
@@ -140,9 +140,9 @@ def test_replacement_never_serves_an_empty_cluster() -> None:
             await asyncio.sleep(CALM)
             (successor,) = control_plane_machines(env)
             assert successor not in doomed
-            found = env.cache(DockerMachine.resource).get(Key(SYSTEM_NAMESPACE, successor))
-            assert found is not None
-            ready = next(item for item in found.tree["status"]["conditions"] if item["type"] == "Ready")
+            value = env.cache(DockerMachine.resource).get(Key(SYSTEM_NAMESPACE, successor))
+            assert value is not None
+            ready = next(item for item in value.tree["status"]["conditions"] if item["type"] == "Ready")
             assert ready["reason"] == "ControlPlaneUnreachable"
             assert "is lost" in ready["message"]
             assert env.workloads.reach(GARDEN) is None
@@ -197,9 +197,9 @@ def test_machine_waits_for_its_node_until_the_timeout(
             await delete(env, [name])
             key = Key(SYSTEM_NAMESPACE, name)
             await asyncio.sleep(5.0 if gone_after is None else gone_after - 2.0)
-            found = env.cache(Machine.resource).get(key)
-            assert found is not None
-            said = next(item for item in found.tree["status"]["conditions"] if item["type"] == "Deleting")
+            value = env.cache(Machine.resource).get(key)
+            assert value is not None
+            said = next(item for item in value.tree["status"]["conditions"] if item["type"] == "Deleting")
             assert said["status"] == "True"
             assert f"node {name}" in said["message"]
             await asyncio.sleep(600.0 if gone_after is None else 4.0)
@@ -223,9 +223,9 @@ def test_undrainable_node_keeps_machine_until_timeout() -> None:
             await delete(env, [name])
             key = Key(SYSTEM_NAMESPACE, name)
             await asyncio.sleep(290)
-            found = env.cache(Machine.resource).get(key)
-            assert found is not None
-            said = next(item for item in found.tree["status"]["conditions"] if item["type"] == "Deleting")
+            value = env.cache(Machine.resource).get(key)
+            assert value is not None
+            said = next(item for item in value.tree["status"]["conditions"] if item["type"] == "Deleting")
             assert said["reason"] == "DrainingNode"
             assert said["message"] == f"waiting for the cluster's API server to drain node {name}"
             await asyncio.sleep(30)

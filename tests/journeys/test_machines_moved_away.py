@@ -112,7 +112,7 @@ def test_deletion_waits_while_the_cluster_is_paused() -> None:
             await asyncio.sleep(CALM)
             assert await node_names(workload) == nodes
             await pause(env, False)
-            await env.until(MACHINE, deleted, lambda found: found is None)
+            await env.until(MACHINE, deleted, lambda value: value is None)
             await asyncio.sleep(CALM)
             assert deleted not in await node_names(workload)
 

@@ -112,9 +112,9 @@ def test_record_of_a_user_gives_and_changes_nothing(webhooks: bool) -> None:
         await create(env, evil)
         await create(env, record(Key(TEAM, "other")))
         for name in ("laptop", "other"):
-            found = await env.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, name))
-            assert said(found, names.READY).reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
-            assert "the management cluster is Cluster default/laptop" in (found.status.failure_message or "")
+            result = await env.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, name))
+            assert said(result, names.READY).reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
+            assert "the management cluster is Cluster default/laptop" in (result.status.failure_message or "")
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until_ready()
         assert before.keys() <= (await machines(env.client)).keys()
@@ -160,8 +160,8 @@ def test_configmap_without_a_cluster_creates_nothing() -> None:
         await env.client.patch(
             CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": {"name": None}}, type=PatchType.MERGE
         )
-        found = await env.until(lambda cluster: bool(invalid(cluster)))
-        assert found.status.ready
+        result = await env.until(lambda cluster: bool(invalid(cluster)))
+        assert result.status.ready
         assert "must have namespace and name" in env.manager.notices["management"]()
         await env.apply(name="meadow")
         await env.until(lambda cluster: bool(cluster.status.failure_reason), Key("default", "meadow"))
@@ -270,8 +270,8 @@ def test_later_record_is_judged_as_an_earlier_one(version: str, managed_by: str,
         await env.apply(eksaVersion=version)
         await env.until(lambda cluster: cluster.status.failure_reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID)
         await create(env, record(eksaVersion=managed_by))
-        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSA_VERSION_INVALID)
-        assert sentence in invalid(found)
+        result = await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSA_VERSION_INVALID)
+        assert sentence in invalid(result)
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == {}
         record_patch = {"spec": {"eksaVersion": "v0.26.0"}}
@@ -295,9 +295,9 @@ def test_created_cluster_goes_on_under_an_unfit_record(version: str, managed_by:
         gone = await env.until(lambda cluster: bool(invalid(cluster)))
         assert "Cluster default/laptop, the record of the management cluster, does not exist" in invalid(gone)
         await create(env, record(eksaVersion=managed_by))
-        found = await env.until(lambda cluster: sentence in invalid(cluster))
-        assert found.status.ready
-        assert found.status.failure_reason is None
+        result = await env.until(lambda cluster: sentence in invalid(cluster))
+        assert result.status.ready
+        assert result.status.failure_reason is None
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == before
         assert (env.written() - written).keys() <= {STATUS, ("patch", "clusters", "")}  # the record's finalizer
@@ -430,8 +430,8 @@ def test_objects_of_the_record_belong_to_no_other(webhooks: bool) -> None:
             return
         await without_webhooks(env)
         await env.apply(datacenterRef=lent)
-        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.CLUSTER_INVALID)
-        assert "can't be shared with its workload clusters" in invalid(found)
+        result = await env.until(lambda cluster: cluster.status.failure_reason == Reason.CLUSTER_INVALID)
+        assert "can't be shared with its workload clusters" in invalid(result)
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == {}
         assert await owners_of(env, "laptop") == []
@@ -470,8 +470,8 @@ def test_accepted_datacenter_is_given_back() -> None:
             patch={"spec": {"datacenterRef": {"name": "garden"}}},
             type=PatchType.MERGE,
         )
-        found = await env.until(lambda cluster: bool(invalid(cluster)))
-        assert found.status.ready
+        result = await env.until(lambda cluster: bool(invalid(cluster)))
+        assert result.status.ready
         assert await owners_of(env, "garden") == []
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()

@@ -51,10 +51,10 @@ def test_a_created_management_cluster_manages_itself() -> None:
                 cluster = env.connect(env.written[-1])
                 before = await nodes(cluster)
             await asyncio.sleep(CALM)
-            found = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
-            assert found.tree["spec"]["managementCluster"] == {"name": MANAGEMENT.name}
-            assert found.metadata.annotations[PAUSED_ANNOTATION] == "true"
-            assert found.decode(Cluster).status.ready
+            stored = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            assert stored.tree["spec"]["managementCluster"] == {"name": MANAGEMENT.name}
+            assert stored.metadata.annotations[PAUSED_ANNOTATION] == "true"
+            assert stored.decode(Cluster).status.ready
             made = await cluster.get(CapiCluster.resource, MANAGEMENT.name, SYSTEM_NAMESPACE)
             assert not made.tree["spec"].get("paused")
             assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
@@ -97,8 +97,8 @@ def test_the_api_changes_no_created_management_cluster() -> None:
             await cluster.apply(Cluster.resource, tree)
             await asyncio.sleep(CALM)
             assert await nodes(cluster) == before
-            found = (await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)).decode(Cluster)
-            (ready,) = [condition for condition in found.status.conditions if condition.type == "Ready"]
+            result = (await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)).decode(Cluster)
+            (ready,) = [condition for condition in result.status.conditions if condition.type == "Ready"]
             scaled = "2 of 3 worker machines exist; `espalier upgrade cluster` scales a management cluster"
             assert (ready.reason, ready.message) == ("Paused", scaled)
             patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
@@ -141,8 +141,8 @@ def test_without_webhooks_its_machines_stay() -> None:
             await cluster.delete(Cluster.resource, key.name, key.namespace)
             await asyncio.sleep(CALM)
             assert await nodes(cluster) == before
-            found = (await cluster.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
-            (ready,) = [condition for condition in found.status.conditions if condition.type == "Ready"]
+            result = (await cluster.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+            (ready,) = [condition for condition in result.status.conditions if condition.type == "Ready"]
             assert "espalier delete cluster management" in ready.message
 
     run(main, epoch=EPOCH, seed=1)

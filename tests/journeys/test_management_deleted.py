@@ -202,11 +202,11 @@ def test_a_handed_over_cluster_is_not_ready() -> None:
                 await asyncio.sleep(60)
                 record = await env.connect(content).get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
                 for type_ in ("Ready", "Moving"):
-                    (found,) = [
+                    (element,) = [
                         condition for condition in record.decode(Cluster).status.conditions if condition.type == type_
                     ]
-                    assert (found.status, found.reason) == (str(type_ == "Moving"), "ClusterHandedOver")
-                    assert "if no `espalier delete cluster management` runs, give it again" in (found.message or "")
+                    assert (element.status, element.reason) == (str(type_ == "Moving"), "ClusterHandedOver")
+                    assert "if no `espalier delete cluster management` runs, give it again" in (element.message or "")
                 env.wrap = lambda transport: transport
                 await env.delete(content)
                 await is_gone(env)

@@ -35,8 +35,8 @@ STEPS = [item.name for item in plan.creation(MANAGEMENT, [], [], has_git_ops=Fal
 async def holds(env: Bootstrap) -> None:
     """The management cluster has itself, is ready, and the bootstrap has nothing of it; each machine is the first."""
     cluster = env.connect(env.written[-1])
-    found = (await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)).decode(Cluster)
-    assert found.status.ready
+    result = (await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)).decode(Cluster)
+    assert result.status.ready
     assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
     for resource, namespace in ((Cluster.resource, MANAGEMENT.namespace), (capi.Cluster.resource, SYSTEM_NAMESPACE)):
         with pytest.raises(NotFound):

@@ -108,12 +108,12 @@ async def kubelets(cluster: Client) -> list[str]:
 
 async def versions(cluster: Client) -> dict[str, str]:
     """The resource version of each object of the workload cluster."""
-    found = {}
+    results = {}
     for resource in (*(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
-        for one in (await cluster.list(resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={WORKLOAD.name}")).items:
-            found[f"{resource.kind} {one.name}"] = one.resource_version
-    one = await cluster.get(Cluster.resource, WORKLOAD.name, WORKLOAD.namespace)
-    return found | {"Cluster": one.resource_version}
+        for stored in (await cluster.list(resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={WORKLOAD.name}")).items:
+            results[f"{resource.kind} {stored.name}"] = stored.resource_version
+    stored = await cluster.get(Cluster.resource, WORKLOAD.name, WORKLOAD.namespace)
+    return results | {"Cluster": stored.resource_version}
 
 
 def test_an_upgrade_changes_no_workload_cluster() -> None:

@@ -74,7 +74,7 @@ def test_image_is_small_and_runs_without_rights(archive: Path, architecture: str
 
 def test_both_platforms_share_the_layer_of_a_release(archive: Path) -> None:
     layers = [Archive(archive).manifest(architecture)["layers"] for architecture in ARCHITECTURES]
-    assert [one == other for one, other in zip(*layers, strict=True)] == [False, False, True]
+    assert [item == other for item, other in zip(*layers, strict=True)] == [False, False, True]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -106,11 +106,11 @@ def upgrade(isolation: Isolation) -> None:
 
 async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
     """It is as its own release renders it, and a change brings nothing of the later one."""
-    found = env.clusters.get(key)
-    assert found is not None
-    assert is_synced(found)
+    value = env.clusters.get(key)
+    assert value is not None
+    assert is_synced(value)
     before, machines_before = await made_for(env, key), await env.machine_names(key.name)
-    groups = [dict(group) for group in found.tree["spec"]["workerNodeGroupConfigurations"]]
+    groups = [dict(group) for group in value.tree["spec"]["workerNodeGroupConfigurations"]]
     groups[0]["count"] = 2
     await env.change(key, workerNodeGroupConfigurations=groups)
     await env.until_ready(key)
@@ -128,9 +128,9 @@ async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
 def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
     """None is skipped: who registers a provider adds a sample (`tests/support/providers/every_provider.py`)."""
     assert kind in SAMPLES
-    found = settled().store.table(Cluster.resource.group_resource).objects[key_of(kind)]
-    assert found.tree["spec"]["datacenterRef"]["kind"] == kind
-    assert found.tree["status"]["ready"]
+    result = settled().store.table(Cluster.resource.group_resource).objects[key_of(kind)]
+    assert result.tree["spec"]["datacenterRef"]["kind"] == kind
+    assert result.tree["status"]["ready"]
 
 
 @pytest.mark.demand(I28="for every registered provider, with external etcd, failure domains and credentials")

@@ -129,9 +129,9 @@ async def test_layers_keep_all_of_them_as_they_are(control_plane: ControlPlane, 
     """And each is said to be as its own release renders it."""
 
     async def then(env: AccountedClusters) -> None:
-        found = [cluster for cluster in env.clusters.list() if cluster.name != "laptop"]
-        assert len(found) == CLUSTERS
-        assert all(map(is_synced, found))
+        results = [cluster for cluster in env.clusters.list() if cluster.name != "laptop"]
+        assert len(results) == CLUSTERS
+        assert all(map(is_synced, results))
         await scaling_replaces_no_machine(env)
 
     await upgrade_of_the_manager(control_plane, restored, Isolation.LAYERS, then)

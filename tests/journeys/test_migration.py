@@ -98,8 +98,8 @@ def last_of(shoot: Shoot) -> tuple[str, str]:
 
 
 def epochs(shoot: Shoot) -> list[tuple[str, bool]]:
-    found = ownership.parse(shoot.metadata.annotations[metadata_keys.OWNERSHIP])
-    return [(epoch.seed, epoch.started) for epoch in found.epochs]
+    result = ownership.parse(shoot.metadata.annotations[metadata_keys.OWNERSHIP])
+    return [(epoch.seed, epoch.started) for epoch in result.epochs]
 
 
 def serving(world: World) -> list[tuple[str, bool]]:
@@ -130,8 +130,8 @@ def test_settled_shoot_renews_leases_as_docs_say() -> None:
 
     def counted(world: World) -> Counter[tuple[str, str, str, str]]:
         servers = (world.server, *(seed.server for seed in world.seeds.values()))
-        found = sum((Counter(server.requests) for server in servers), Counter[tuple[str, str, str, str]]())
-        return Counter({key: count for key, count in found.items() if key[0] not in ("get", "list", "watch")})
+        total = sum((Counter(server.requests) for server in servers), Counter[tuple[str, str, str, str]]())
+        return Counter({key: count for key, count in total.items() if key[0] not in ("get", "list", "watch")})
 
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, with_cloud=True) as world:
@@ -151,12 +151,12 @@ def test_settled_shoot_renews_leases_as_docs_say() -> None:
 
 
 def written(world: World) -> Counter[tuple[str, str, str, str]]:
-    found: Counter[tuple[str, str, str, str]] = Counter()
+    result: Counter[tuple[str, str, str, str]] = Counter()
     for server in (world.server, *(seed.server for seed in world.seeds.values())):
         for key, count in server.requests.items():
             if key[0] not in ("get", "list", "watch") and key[3] in (GARDENLET, GARDEN):
-                found[key] += count
-    return found
+                result[key] += count
+    return result
 
 
 @pytest.mark.demand("G35", "G75", "G76", "G77")
@@ -346,11 +346,11 @@ def test_keys_of_a_shoot_are_in_its_state_only() -> None:
         assert len(hidden) > 2 * len(secret_names.PERSISTED)
         kinds = [kind.resource for kind in GARDEN_KINDS if kind.resource != ShootState.resource]
         shown = [*kinds, core.CORE_EVENT, core.LEASE, core.CONFIG_MAP, core.ROLE, core.CLUSTER_ROLE]
-        texts = {str(one): [item.raw for item in (await world.client.list(one)).items] for one in shown}
+        texts = {str(element): [item.raw for item in (await world.client.list(element)).items] for element in shown}
         texts["logs"] = [str(entry).encode() for entry in logged]
         assert all(texts[str(item)] for item in (Shoot.resource, core.LEASE)), "there is something to look at"
-        found = {where for where, raw in texts.items() for text in raw for value in hidden if value in text}
-        assert found == set()
+        results = {where for where, raw in texts.items() for text in raw for value in hidden if value in text}
+        assert results == set()
         state = await world.client.get(ShootState.resource, "apple", NAMESPACE)
         assert any(value in state.raw for value in hidden), "as the search would find them"
 
@@ -410,8 +410,8 @@ def test_shoots_of_a_silent_seed_are_unknown(link: str) -> None:
     async def story(world: World) -> None:
         async def said() -> tuple[str, str | None]:
             shoot = await world.shoot()
-            found = next(condition for condition in shoot.status.conditions if condition.type == API_SERVER_AVAILABLE)
-            return found.status, shoot.metadata.resource_version
+            first = next(condition for condition in shoot.status.conditions if condition.type == API_SERVER_AVAILABLE)
+            return first.status, shoot.metadata.resource_version
 
         await world.create_shoot()
         await world.healthy("a")

@@ -230,8 +230,8 @@ async def moved(move: Move, edit: Edit, moment: float, *, bad: bool) -> None:
 
 
 async def authorities(world: World, seed: str) -> dict[str, dict[str, str]]:
-    found = await world.secrets(seed)
-    return {name: found[name] for name in secret_names.PERSISTED}
+    result = await world.secrets(seed)
+    return {name: result[name] for name in secret_names.PERSISTED}
 
 
 @pytest.mark.soak

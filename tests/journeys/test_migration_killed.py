@@ -81,8 +81,8 @@ def moves(first: int, after: bool, move: Callable[[World, str, str], Awaitable[N
 
 
 async def persisted(world: World, seed: str) -> dict[str, dict[str, str]]:
-    found = await world.secrets(seed)
-    return {name: found[name] for name in secret_names.PERSISTED}
+    result = await world.secrets(seed)
+    return {name: result[name] for name in secret_names.PERSISTED}
 
 
 async def last_epoch(world: World) -> tuple[str, bool]:

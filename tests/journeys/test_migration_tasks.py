@@ -108,8 +108,8 @@ def test_gardenlet_dead_after_waking_etcd_goes_on() -> None:
 
 
 def is_woken(world: World) -> bool:
-    found = world.seeds["a"].cluster.objects.caches.of(Etcd.resource).get(Key("shoot--dev--apple", "etcd-main"))
-    return found is not None and found.decode(Etcd).spec.replicas == 1
+    value = world.seeds["a"].cluster.objects.caches.of(Etcd.resource).get(Key("shoot--dev--apple", "etcd-main"))
+    return value is not None and value.decode(Etcd).spec.replicas == 1
 
 
 @pytest.mark.demand(G76="at a reconcile, before all else")

@@ -264,11 +264,11 @@ def test_a_move_that_stops_says_why_in_a_condition() -> None:
             await moving_.move([GARDEN])
         await asyncio.gather(*edits)
         reported = (await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster).status
-        found = condition_list.get(reported.conditions, "Moving")
-        assert found is not None
-        assert (found.status, found.reason) == ("True", "MoveRefused")
-        assert "spec.kubernetesVersion changed during the move" in found.message
-        assert "with --back to take the move back" in found.message
+        value = condition_list.get(reported.conditions, "Moving")
+        assert value is not None
+        assert (value.status, value.reason) == ("True", "MoveRefused")
+        assert "spec.kubernetesVersion changed during the move" in value.message
+        assert "with --back to take the move back" in value.message
         await moving_.take_back([GARDEN])
         assert await moving(source) == ""
         await source.until_ready()

@@ -143,12 +143,12 @@ def test_an_upgrade_deleted_for_a_move_leaves_its_pod() -> None:
             await clusterctl.mark(env.client, Cluster.resource, GARDEN.name, NAMESPACE)
             kinds = (KubeadmControlPlane.resource, ControlPlaneUpgrade.resource, NodeUpgrade.resource)
             for resource in kinds:
-                for one in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
-                    await clusterctl.mark(env.client, resource, one.name, one.namespace)
+                for system_namespace in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
+                    await clusterctl.mark(env.client, resource, system_namespace.name, system_namespace.namespace)
             planes = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
             for resource in kinds[1:]:
-                for one in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
-                    await env.client.delete(resource, one.name, one.namespace)
+                for system_namespace in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
+                    await env.client.delete(resource, system_namespace.name, system_namespace.namespace)
             await asyncio.sleep(CALM)
             for resource in kinds[1:]:
                 assert (await env.client.list(resource, SYSTEM_NAMESPACE)).items == []

@@ -59,8 +59,8 @@ def journey(story: Story, *, seed: int = 1, wrap: Interceptor | None = None) -> 
 
 
 async def machines(env: ManagedEnvironment, *, control_plane: bool) -> list[Object]:
-    found = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
-    return [item for item in found if ("cluster.x-k8s.io/control-plane" in item.metadata.labels) is control_plane]
+    listed = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+    return [item for item in listed if ("cluster.x-k8s.io/control-plane" in item.metadata.labels) is control_plane]
 
 
 async def begin(
@@ -77,10 +77,10 @@ async def begin(
 async def until_so(env: ManagedEnvironment, name: str, is_so: Callable[[NodeUpgrade], bool]) -> NodeUpgrade:
     cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
     key = Key(SYSTEM_NAMESPACE, name)
-    await until(cache, key, lambda found: found is not None and is_so(found.decode(NodeUpgrade)))
-    found = cache.get(key)
-    assert found is not None
-    return found.decode(NodeUpgrade)
+    await until(cache, key, lambda value: value is not None and is_so(value.decode(NodeUpgrade)))
+    value = cache.get(key)
+    assert value is not None
+    return value.decode(NodeUpgrade)
 
 
 def ready(upgrade: NodeUpgrade) -> Condition:
@@ -91,8 +91,8 @@ def ready(upgrade: NodeUpgrade) -> Condition:
 
 
 def true_steps(upgrade: NodeUpgrade) -> set[str]:
-    found = {condition.type for condition in upgrade.status.conditions if condition.status == "True"}
-    return found - {PROGRESSING, ACCEPTED}
+    results = {condition.type for condition in upgrade.status.conditions if condition.status == "True"}
+    return results - {PROGRESSING, ACCEPTED}
 
 
 async def node(env: ManagedEnvironment, name: str) -> Tree:
@@ -102,11 +102,11 @@ async def node(env: ManagedEnvironment, name: str) -> Tree:
 async def leftovers(env: ManagedEnvironment) -> list[str]:
     """Pods and rights of upgraders that are still in the workload cluster."""
     client = reach(env).client
-    found = []
+    results = []
     for resource in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
         listed = await client.list(resource, labels="eks-d-upgrader")
-        found += [f"{resource.kind} {item.name}" for item in listed.items]
-    return found
+        results += [f"{resource.kind} {item.name}" for item in listed.items]
+    return results
 
 
 @pytest.mark.demand("U10", "U32", "U34", "U36", "U60", "U65")
@@ -129,7 +129,7 @@ def test_node_upgrade_by_hand_leaves_nothing_behind() -> None:
         assert after["status"]["nodeInfo"]["kubeletVersion"] == NEW
         assert not after["spec"].get("unschedulable")
         pod = Key(SYSTEM_NAMESPACE, f"{worker.name}-node-upgrader")
-        await until(reach(env).cache(POD), pod, lambda found: found is None)
+        await until(reach(env).cache(POD), pod, lambda value: value is None)
         assert await leftovers(env) == []
         machine = await env.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
         assert SKIP_REMEDIATION not in machine.metadata.annotations
@@ -187,7 +187,7 @@ def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
         await until_so(env, third, lambda upgrade: ready(upgrade).reason == "NodeTaken")
         await env.client.delete(NodeUpgrade.resource, third, SYSTEM_NAMESPACE)
         cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
-        await until(cache, Key(SYSTEM_NAMESPACE, third), lambda found: found is None)
+        await until(cache, Key(SYSTEM_NAMESPACE, third), lambda value: value is None)
         assert len(await leftovers(env)) == 4, "pod and rights of the first are still there"
         upgraders.failing.clear()
         upgraders.ran.clear()
@@ -211,7 +211,7 @@ def test_upgrade_pod_is_bound_to_node_and_privileged() -> None:
         assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
         containers = {item["name"]: item for item in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]}
         assert list(containers) == STEPS
-        privileged = {name for name, one in containers.items() if one["securityContext"].get("privileged")}
+        privileged = {name for name, value in containers.items() if value["securityContext"].get("privileged")}
         assert privileged == set(STEPS) - {"drainer", "uncordoner"}
         role = await reach(env).client.get(CLUSTER_ROLE, f"{worker.name}-node-upgrader")
         assert role.tree["rules"] == [
@@ -295,7 +295,7 @@ def test_deleted_node_upgrade_ends_its_running_step() -> None:
         waiting = ready(await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgraderPodRunning"))
         assert waiting.message.startswith(f"waiting for the upgrader pod on node {worker.name} to finish: to abort")
         cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
-        await until(cache, Key(SYSTEM_NAMESPACE, name), lambda found: found is None)
+        await until(cache, Key(SYSTEM_NAMESPACE, name), lambda value: value is None)
         assert [container for _, container in upgraders.ran] == STEPS
         assert not (await node(env, worker.name))["spec"].get("unschedulable")
         assert await leftovers(env) == []
@@ -316,7 +316,7 @@ def test_deleted_failed_upgrade_leaves_no_cordon() -> None:
         assert (await node(env, worker.name))["spec"]["unschedulable"]
         await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
         cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
-        await until(cache, Key(SYSTEM_NAMESPACE, name), lambda found: found is None)
+        await until(cache, Key(SYSTEM_NAMESPACE, name), lambda value: value is None)
         assert not (await node(env, worker.name))["spec"].get("unschedulable")
         assert await leftovers(env) == []
 
@@ -463,8 +463,8 @@ def test_unready_node_is_left_alone() -> None:
         worker = (await machines(env, control_plane=False))[0].name
 
         async def say(status: str) -> None:
-            found = (await node(env, worker))["status"]["conditions"]
-            told = [item | ({"status": status} if item["type"] == "Ready" else {}) for item in found]
+            result = (await node(env, worker))["status"]["conditions"]
+            told = [item | ({"status": status} if item["type"] == "Ready" else {}) for item in result]
             patch: Tree = {"status": {"conditions": told}}
             client = reach(env).client
             await client.patch(NODE, worker, patch=patch, type=PatchType.MERGE, subresource="status")
@@ -517,9 +517,9 @@ def test_pod_security_refusal_names_the_label() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0].name
         name = await begin(env, worker)
-        found = await until_so(env, name, lambda item: ready(item).reason == "PodRefused")
+        result = await until_so(env, name, lambda item: ready(item).reason == "PodRefused")
         label = "pod-security.kubernetes.io/enforce=privileged"
-        assert f"label Namespace {SYSTEM_NAMESPACE} of the workload cluster with {label}" in ready(found).message
+        assert f"label Namespace {SYSTEM_NAMESPACE} of the workload cluster with {label}" in ready(result).message
         enforced.is_enforced = False
         await until_so(env, name, lambda item: item.status.completed)
         assert (worker, "done") in upgraders.ran

@@ -47,10 +47,10 @@ class Prism:
         self.asked.append((asked, credentials))
         if self.error is not None:
             raise self.error
-        found = await simulated_answers(asked, credentials)
-        entities = {one: () if one.object_type in self.missing else there for one, there in found.entities.items()}
-        categories = found.categories if self.categories else frozenset()
-        return msgspec.structs.replace(found, entities=entities, categories=categories)
+        result = await simulated_answers(asked, credentials)
+        entities = {item: () if item.object_type in self.missing else there for item, there in result.entities.items()}
+        categories = result.categories if self.categories else frozenset()
+        return msgspec.structs.replace(result, entities=entities, categories=categories)
 
 
 Story = Callable[[ManagedEnvironment, Prism, PlannedSteps], Awaitable[None]]
@@ -74,8 +74,8 @@ async def apply(quarry: PlannedSteps) -> None:
 
 async def told(env: ManagedEnvironment) -> tuple[str, str]:
     """Why the Cluster makes no progress."""
-    found = (await env.client.get(Cluster.resource, QUARRY.name, NAMESPACE)).decode(Cluster).status
-    return str(found.failure_reason or ""), str(found.failure_message or "")
+    result = (await env.client.get(Cluster.resource, QUARRY.name, NAMESPACE)).decode(Cluster).status
+    return str(result.failure_reason or ""), str(result.failure_message or "")
 
 
 async def datacenter(env: ManagedEnvironment) -> NutanixDatacenterConfig:
@@ -130,9 +130,9 @@ def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
         more = {"project": named("quarries"), "additionalCategories": [{"key": "stone", "value": "granite"}]}
         of(quarry.trees, MACHINES.kind).update(more)
         await apply(quarry)
-        found = await told(env)
-        assert found[0] == reason
-        assert message in found[1]
+        result = await told(env)
+        assert result[0] == reason
+        assert message in result[1]
         assert not await is_made(env)
 
         prism.__init__()  # type: ignore[misc]  # as it should be
@@ -166,11 +166,11 @@ def test_a_new_password_is_used_by_the_next_login() -> None:
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
         await apply(quarry)
         await env.until_ready(QUARRY)
-        assert {one for _, one in prism.asked} == {Credentials("maker", MAKER)}
+        assert {item for _, item in prism.asked} == {Credentials("maker", MAKER)}
         prism.asked.clear()
         await put_credentials(env, CREDENTIALS | {"credentials": account("maker", "a-new-canary")})
         await asyncio.sleep(CALM)
-        assert {one.password for _, one in prism.asked} == {"a-new-canary"}
+        assert {item.password for _, item in prism.asked} == {"a-new-canary"}
 
     tell(story)
 
@@ -229,9 +229,9 @@ def test_two_servers_need_two_machine_configs() -> None:
         }
         await env.client.apply(Cluster.resource, second, field_manager="kubectl")
         await asyncio.sleep(CALM)
-        found = (await env.client.get(MACHINES, "quarry", NAMESPACE)).decode(NutanixMachineConfig).status
-        assert found.failure_reason == "SeveralDatacenters"
-        assert "Clusters of several datacenters reference it (other, quarry)" in found.failure_message
+        result = (await env.client.get(MACHINES, "quarry", NAMESPACE)).decode(NutanixMachineConfig).status
+        assert result.failure_reason == "SeveralDatacenters"
+        assert "Clusters of several datacenters reference it (other, quarry)" in result.failure_message
         await env.until_ready(QUARRY)
 
     tell(story)
@@ -245,7 +245,7 @@ def test_two_clusters_do_not_share_an_address() -> None:
         await env.client.apply(Cluster.resource, second, field_manager="kubectl")
         await env.until_ready(QUARRY)
         await asyncio.sleep(PERIOD)
-        found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
-        assert found.failure_reason == "ControlPlaneAddressTaken"
+        result = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
+        assert result.failure_reason == "ControlPlaneAddressTaken"
 
     tell(story)

@@ -209,8 +209,8 @@ async def failure_domains(env: ManagedEnvironment) -> None:
     await env.until_ready()
     assert await replicas(env) == {"garden-md-0-east": 2, "garden-md-0-west": 1}
     machines = await env.client.list(Machine.resource, SYSTEM_NAMESPACE)
-    found = sorted(item.tree["spec"].get("failureDomain", "") for item in machines.items)
-    assert found == ["", "east", "east", "west"]
+    results = sorted(item.tree["spec"].get("failureDomain", "") for item in machines.items)
+    assert results == ["", "east", "east", "west"]
     hardware = await env.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
     assert sorted(item.tree["spec"].get("zone", "") for item in hardware.items) == ["", "east", "east", "west"]
     config = await env.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
@@ -278,8 +278,8 @@ async def replicas(env: ManagedEnvironment) -> dict[str, int]:
 
 
 def message_of(cluster: Cluster, type_: str) -> str:
-    found = conditions.get(cluster.status.conditions, type_)
-    return found.message if found is not None else ""
+    value = conditions.get(cluster.status.conditions, type_)
+    return value.message if value is not None else ""
 
 
 async def zones(env: ManagedEnvironment) -> list[str]:
@@ -346,6 +346,6 @@ def test_no_package_below_the_providers_names_one(package: str) -> None:
     naming: dict[str, set[str]] = {}
     for path in sorted((SOURCES / package).rglob("*.py")):
         text = path.read_text().casefold()
-        if found := {word for word in PROVIDERS | NAMED_OTHERWISE if word in text}:
-            naming[path.relative_to(SOURCES).as_posix()] = found
+        if results := {word for word in PROVIDERS | NAMED_OTHERWISE if word in text}:
+            naming[path.relative_to(SOURCES).as_posix()] = results
     assert naming == {path: words for path, words in ALLOWED.items() if path.startswith(f"{package}/")}

@@ -170,8 +170,8 @@ async def limit(env: ManagedEnvironment, verbs: dict[str, list[str]]) -> None:
 async def lose_releases(env: ManagedEnvironment) -> None:
     for webhooks in (await env.client.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
         await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, webhooks.name)
-    for found in (await env.client.list(EKSARelease.resource)).items:
-        await env.client.delete(EKSARelease.resource, found.name)
+    for eksarelease in (await env.client.list(EKSARelease.resource)).items:
+        await env.client.delete(EKSARelease.resource, eksarelease.name)
 
 
 @pytest.mark.soak

@@ -40,9 +40,9 @@ def shell(script: str, tmp_path: Path, cwd: Path, *, on_path: bool = True) -> st
 
 def commands(printed: str) -> list[str]:
     """The commands that a text shows, each in a line of its own; what never ends is left out."""
-    found = [line.strip() for line in printed.splitlines() if line.startswith("  ")]
+    results = [line.strip() for line in printed.splitlines() if line.startswith("  ")]
     programs = ("export ", "kubectl ", "espalier ", ".venv/bin/espalier ", "/", "'/")
-    return [line for line in found if line.startswith(programs) and not line.endswith(" -w")]
+    return [line for line in results if line.startswith(programs) and not line.endswith(" -w")]
 
 
 @pytest.mark.soak

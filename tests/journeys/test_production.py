@@ -116,8 +116,8 @@ async def trusts(management: Production) -> None:
     """The API server calls every webhook over TLS, trusting the manager's own authority and nobody else's."""
     secret = await management.kubectl.tree("secret", "espalier-webhook-server-cert", "--namespace", SYSTEM_NAMESPACE)
     for configuration in ("validatingwebhookconfiguration", "mutatingwebhookconfiguration"):
-        (found,) = (await management.kubectl.tree(configuration))["items"]
-        for webhook in found["webhooks"]:
+        (item,) = (await management.kubectl.tree(configuration))["items"]
+        for webhook in item["webhooks"]:
             ours = "nodeupgrade", "controlplaneupgrade", "machinedeploymentupgrade"
             may_be_away = webhook["name"].startswith("delete.") or webhook["name"].split(".")[1].startswith(ours)
             assert webhook["failurePolicy"] == ("Ignore" if may_be_away else "Fail")

@@ -74,8 +74,8 @@ def test_waiting_cluster_is_deleted_with_its_objects(life: ProviderLife) -> None
             await delete(steps)
             await asyncio.sleep(CALM)
             kinds = {CATALOG.resource_of(tree["apiVersion"], tree["kind"]) for tree in steps.trees}
-            found = [item for kind in kinds for item in (await env.client.list(kind, NAMESPACE)).items]
-            assert [item.key for item in found if item.name != "laptop"] == []
+            results = [item for kind in kinds for item in (await env.client.list(kind, NAMESPACE)).items]
+            assert [item.key for item in results if item.name != "laptop"] == []
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -131,7 +131,7 @@ def test_cluster_waits_for_its_provider(life: ProviderLife) -> None:
         await env.client.delete(CUSTOM_RESOURCE_DEFINITION, name)
         await asyncio.sleep(CALM)
         await steps.apply()
-        waits = await env.until(lambda found: name in (found.status.failure_message or ""), steps.key)
+        waits = await env.until(lambda value: name in (value.status.failure_message or ""), steps.key)
         assert "is not installed in the management cluster" in (waits.status.failure_message or "")
         kept = {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": definition["spec"]}
         metadata = {"name": name, "labels": definition["metadata"].get("labels", {})}

@@ -44,10 +44,10 @@ def test_whoever_writes_every_now_and_then_is_heard() -> None:
             workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden-000"))
             assert workload is not None
             restless = [asyncio.create_task(write_always(client, 25)) for client in (env.client, workload.client)]
-            found = await heard(env, 1)
+            result = await heard(env, 1)
             for task in restless:
                 task.cancel()
-            assert found == {
+            assert result == {
                 ("patch", "configmaps", "", "journey"): 24,
                 ("patch", "configmaps", "", "espalier-laptop"): 24,
             }

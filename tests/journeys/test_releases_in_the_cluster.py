@@ -121,8 +121,8 @@ async def bring(env: ManagedEnvironment, bundles: Tree, *more: Tree) -> None:
 
 def distro(name: str, *, etcd: str) -> Tree:
     """That of Kubernetes 1.35, under another name and with another etcd."""
-    found = next(object_ for object_ in RELEASES.objects() if object_.metadata.name == DISTRO)
-    text = msgspec.json.encode(found).replace(b"v3.6.6-eks-1-35-1", etcd.encode())
+    first = next(object_ for object_ in RELEASES.objects() if object_.metadata.name == DISTRO)
+    text = msgspec.json.encode(first).replace(b"v3.6.6-eks-1-35-1", etcd.encode())
     tree: Tree = msgspec.json.decode(text)
     tree["metadata"]["name"] = name
     return tree
@@ -193,8 +193,8 @@ def test_releases_are_known_before_controllers_begin() -> None:
 
     async def tell(env: ManagedEnvironment) -> None:
         async with unasked(env.client):
-            for found in (await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-                await env.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+            for release in (await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await env.client.delete(DistroRelease.resource, release.name, SYSTEM_NAMESPACE)
         cache = env.manager.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         await asyncio.sleep(1)
         seen.append(len(cache))
@@ -210,8 +210,8 @@ def test_releases_wait_for_callable_webhooks() -> None:
 
     async def tell(env: ManagedEnvironment) -> None:
         async with unasked(env.client):
-            for found in (await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-                await env.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+            for release in (await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await env.client.delete(DistroRelease.resource, release.name, SYSTEM_NAMESPACE)
         before = await env.client.get(resource, nowhere)
         url = {"url": "https://127.0.0.1:1/nobody"}
         unanswered = [webhook | {"clientConfig": url} for webhook in before.tree["webhooks"]]
@@ -238,10 +238,10 @@ def test_own_release_may_have_its_own_eks_distro() -> None:
             distro("kubernetes-1-35-eks-2-debug", etcd="v3.6.6-debug"),
         )
         await env.apply(eksaVersion=DEBUG)
-        found = await env.until_ready()
+        result = await env.until_ready()
         assert await etcd(env) == "v3.6.6-debug"
-        assert found.status.eksd_release_ref is not None
-        assert found.status.eksd_release_ref.name == "kubernetes-1-35-eks-2-debug"
+        assert result.status.eksd_release_ref is not None
+        assert result.status.eksd_release_ref.name == "kubernetes-1-35-eks-2-debug"
 
     story(tell)
 
@@ -367,11 +367,11 @@ def test_deleted_release_is_reported_by_its_clusters() -> None:
         async with unasked(env.client):
             await env.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
         await asyncio.sleep(3 * RESYNC)
-        found = await garden(env)
-        synced = said(found, names.SYNCED)
+        result = await garden(env)
+        synced = said(result, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert f"the EKS Distro Release eksa-system/{DISTRO} that they reference does not exist" in synced.message
-        assert found.status.ready
+        assert result.status.ready
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSD_RELEASE_INVALID)
         await asyncio.sleep(CALM)
@@ -501,14 +501,14 @@ def test_changed_release_is_recognized_and_unused(what: str) -> None:
         async with unasked(env.client):
             await env.client.delete(resource, name, namespace)
             await env.client.create(resource, other)
-        found = await env.until(lambda cluster: cluster.status.spec_valid is False)
+        result = await env.until(lambda cluster: cluster.status.spec_valid is False)
         await asyncio.sleep(3 * RESYNC)
-        found = await garden(env)
-        synced = said(found, names.SYNCED)
+        result = await garden(env)
+        synced = said(result, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert f"{original.kind}/{name}" in synced.message
-        assert said(found, names.SPEC_VALID).reason == Reason.RELEASE_REPLACED
-        assert found.status.ready
+        assert said(result, names.SPEC_VALID).reason == Reason.RELEASE_REPLACED
+        assert result.status.ready
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until(lambda cluster: cluster.status.failure_reason == Reason.RELEASE_REPLACED)
         await asyncio.sleep(CALM)

@@ -152,7 +152,7 @@ async def known_elsewhere(env: ManagedEnvironment) -> None:
     for resource, name, body in linked:
         metadata = {"name": name, "namespace": GARDEN.namespace}
         await env.client.create(resource, {"metadata": metadata, "spec": body})
-    await env.apply(identityProviderRefs=[{"kind": one.kind, "name": name} for one, name, _ in linked])
+    await env.apply(identityProviderRefs=[{"kind": item.kind, "name": name} for item, name, _ in linked])
     await asyncio.sleep(CALM)
     for resource, name, _ in linked:
         assert (await env.client.get(resource, name, GARDEN.namespace)).metadata.owner_references

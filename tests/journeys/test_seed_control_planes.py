@@ -65,9 +65,9 @@ def test_api_server_ends_and_returns_with_its_etcd() -> None:
         [pod] = await pods_of_api_server(plane)
 
         async def has_ended() -> bool:
-            found = plane.seed.workload.object(POD, pod)
-            assert found is not None
-            [status] = found.tree["status"]["containerStatuses"]
+            result = plane.seed.workload.object(POD, pod)
+            assert result is not None
+            [status] = result.tree["status"]["containerStatuses"]
             return bool(status["restartCount"])
 
         await plane.until(has_ended)
@@ -113,8 +113,8 @@ def test_control_plane_moves_with_all_written_data() -> None:
 
         async def handed_over() -> bool:
             answer = await source.call(SHOOT, "copyop/status", b"", None)
-            found = msgspec.json.decode(answer, type=CopyOperationStatus).copy_operation
-            return found is not None and found.status == "Ready"
+            result = msgspec.json.decode(answer, type=CopyOperationStatus).copy_operation
+            return result is not None and result.status == "Ready"
 
         await source.until(handed_over)
         assert not is_ready(source.seed, "etcd-main-0")
@@ -161,8 +161,8 @@ def test_same_seed_of_chance_tells_same_story_again() -> None:
         await plane.note("first")
         plane.seed.kill(ETCD_POD, "etcd")
         await plane.until(plane.answers)
-        found = [*(await plane.client.list(POD)).items, *(await plane.shoot.list(CONFIG_MAP)).items]
-        return [str(item.tree) for item in found]
+        results = [*(await plane.client.list(POD)).items, *(await plane.shoot.list(CONFIG_MAP)).items]
+        return [str(item.tree) for item in results]
 
     first, again, other = (on_seeds(story, "a", seed=seed) for seed in (1, 1, 2))
     assert first == again

@@ -226,8 +226,8 @@ def test_new_cluster_waits_for_nothing_but_its_objects() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def _reasons(found: Object | None) -> set[str]:
-    return {condition.reason for condition in found.decode(Cluster).status.conditions} if found is not None else set()
+def _reasons(value: Object | None) -> set[str]:
+    return {condition.reason for condition in value.decode(Cluster).status.conditions} if value is not None else set()
 
 
 def test_cluster_is_not_created_from_leftovers() -> None:

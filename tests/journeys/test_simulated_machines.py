@@ -124,7 +124,7 @@ def test_whatever_object_is_seen_last_cluster_comes_up(first: int) -> None:
                 await settled(env)
             workload = await env.connect("garden")
             await workload.create(DAEMON_SET, pod_network())
-            await env.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
+            await env.until(Cluster.resource, "garden", lambda value: condition(value, "Available") == "True")
             assert len(machines(env, "garden")) == 3
 
     simulate(story)
@@ -203,7 +203,7 @@ def test_machine_precedes_no_successor_without_surge() -> None:
 
             env.cache(Machine.resource).subscribe(look)
             await env.change(KubeadmControlPlane.resource, "garden", {"spec": {"version": NEW}})
-            await env.until(KubeadmControlPlane.resource, "garden", lambda found: is_settled(found, 3, NEW))
+            await env.until(KubeadmControlPlane.resource, "garden", lambda value: is_settled(value, 3, NEW))
             assert most == 3
 
     simulate(story)
@@ -240,7 +240,7 @@ def test_a_deleted_cluster_leaves_nothing_behind() -> None:
             await env.delete("garden")
             await settled(env)
             left = [
-                str(found.key) for cache in env.caches.all for found in cache.list() if found.name.startswith("garden")
+                str(item.key) for cache in env.caches.all for item in cache.list() if item.name.startswith("garden")
             ]
             assert left == []
             assert env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None
@@ -368,12 +368,12 @@ def test_environment_killed_after_a_write_reaches_end(writes: int) -> None:
             await env.until(KubeadmControlPlane.resource, "garden", lambda f: condition(f, "Initialized") == "True")
             workload = await env.connect("garden")
             await workload.create(DAEMON_SET, pod_network())
-            await env.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
+            await env.until(Cluster.resource, "garden", lambda value: condition(value, "Available") == "True")
             await settled(env)
             assert len(machines(env, "garden")) == 3
             assert len((await workload.list(NODE)).items) == 3
             for resource in (DockerMachine.resource, KubeadmConfig.resource):
-                assert {found.name for found in env.cache(resource).list()} == {
+                assert {value.name for value in env.cache(resource).list()} == {
                     machine.metadata.name for machine in machines(env, "garden")
                 }
             await env.delete("garden")
@@ -527,7 +527,7 @@ async def every_node_runs(workload: Client, version: str) -> None:
 async def create_without_network(env: Environment, name: str) -> None:
     for resource, body in manifest(name, 1, 2):
         await env.client.create(resource, body)
-    await env.until(KubeadmControlPlane.resource, name, lambda found: condition(found, "Initialized") == "True")
+    await env.until(KubeadmControlPlane.resource, name, lambda value: condition(value, "Initialized") == "True")
     await settled(env)
 
 

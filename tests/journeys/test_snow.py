@@ -105,7 +105,7 @@ def test_credentials_go_to_no_device_unpermitted() -> None:
         await put_credentials(env, servers=OTHER_DEVICE)
         glacier = Glacier(env)
         await glacier.apply()
-        waits = await env.until(lambda found: "credentials-servers" in (found.status.failure_message or ""), GLACIER)
+        waits = await env.until(lambda value: "credentials-servers" in (value.status.failure_message or ""), GLACIER)
         assert "SnowMachineConfig glacier-cp: spec.devices" in (waits.status.failure_message or "")
         assert "glacier-snow-credentials" not in await names(env.client, Secret)
         await put_credentials(env)
@@ -124,7 +124,7 @@ def test_a_pool_is_of_the_cluster_that_named_it_first() -> None:
         moraine["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = "192.0.2.11"
         await env.client.apply(Cluster.resource, moraine, field_manager="kubectl")
         key = Key(NAMESPACE, "moraine")
-        waits = await env.until(lambda found: "another SnowIPPool" in (found.status.failure_message or ""), key)
+        waits = await env.until(lambda value: "another SnowIPPool" in (value.status.failure_message or ""), key)
         assert "SnowIPPool glacier: Cluster glacier uses this pool" in (waits.status.failure_message or "")
         assert await names(env.client, AWSSnowIPPool) == ["glacier-glacier"]
         glacier.spec["controlPlaneConfiguration"]["certSans"] = ["glacier.example.com"]
@@ -138,8 +138,8 @@ async def other_pool(env: ManagedEnvironment) -> None:
     pool = another_pool(NAMESPACE)
     await env.client.apply(SnowIPPool.resource, pool, field_manager="kubectl")
     for name in ("glacier", "glacier-cp"):
-        found = (await env.client.get(SnowMachineConfig.resource, name, NAMESPACE)).tree
-        interfaces = copy.deepcopy(found["spec"]["network"]["directNetworkInterfaces"])
+        result = (await env.client.get(SnowMachineConfig.resource, name, NAMESPACE)).tree
+        interfaces = copy.deepcopy(result["spec"]["network"]["directNetworkInterfaces"])
         interfaces[0]["ipPoolRef"]["name"] = pool["metadata"]["name"]
         patch: Tree = {"spec": {"network": {"directNetworkInterfaces": interfaces}}}
         await env.client.patch(SnowMachineConfig.resource, name, NAMESPACE, patch=patch, type=PatchType.MERGE)
@@ -165,9 +165,9 @@ def test_cluster_goes_on_once_addresses_are_free(
         for tree in trees:
             await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
         key = Key(NAMESPACE, "moraine")
-        await env.until(lambda found: found.status.failure_reason == "MachineAddressesTaken", key)
+        await env.until(lambda value: value.status.failure_reason == "MachineAddressesTaken", key)
         await asyncio.sleep(CALM)
         await free(env)
-        await env.until(lambda found: found.status.failure_reason != "MachineAddressesTaken", key, seconds=1)
+        await env.until(lambda value: value.status.failure_reason != "MachineAddressesTaken", key, seconds=1)
 
     told_as(life)

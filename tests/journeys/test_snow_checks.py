@@ -98,8 +98,8 @@ async def apply(glacier: Glacier) -> None:
 
 async def told(env: ManagedEnvironment, name: str = GLACIER.name) -> tuple[str, str]:
     """Why a Cluster makes no progress."""
-    found = (await env.client.get(Cluster.resource, name, NAMESPACE)).decode(Cluster).status
-    return str(found.failure_reason or ""), str(found.failure_message or "")
+    result = (await env.client.get(Cluster.resource, name, NAMESPACE)).decode(Cluster).status
+    return str(result.failure_reason or ""), str(result.failure_message or "")
 
 
 async def machines(env: ManagedEnvironment, name: str = "glacier") -> SnowMachineConfig:

@@ -117,11 +117,11 @@ async def no_definition(kind: type[KubeObject], client: Client) -> None:
 
 async def no_right(role: Resource, resource: Resource, verb: str, client: Client) -> None:
     namespace = SYSTEM_NAMESPACE if role == ROLE else ""
-    found = (await client.get(role, manifests.NAME, namespace)).tree
-    for rule in found["rules"]:
+    result = (await client.get(role, manifests.NAME, namespace)).tree
+    for rule in result["rules"]:
         if (resource.group, resource.plural) == (rule["apiGroups"][0], rule["resources"][0]):
             rule["verbs"].remove(verb)
-    await client.replace(role, found)
+    await client.replace(role, result)
 
 
 async def create_rbac(client: Client) -> None:
@@ -135,8 +135,8 @@ async def no_releases(client: Client) -> None:
     """As an earlier manager left it, which had no such objects."""
     async with unasked(client):
         for kind in KINDS:
-            for found in (await client.list(kind.resource)).items:
-                await client.delete(kind.resource, found.name, found.namespace)
+            for object_ in (await client.list(kind.resource)).items:
+                await client.delete(kind.resource, object_.name, object_.namespace)
 
 
 class Away(Interceptor):
@@ -272,9 +272,9 @@ async def no_rule(client: Client) -> None:
 
 
 async def set_rules(rules: list[dict[str, str]], client: Client) -> None:
-    found = (await client.get(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)).tree
-    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = rules
-    await client.replace(CUSTOM_RESOURCE_DEFINITION, found)
+    result = (await client.get(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)).tree
+    result["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = rules
+    await client.replace(CUSTOM_RESOURCE_DEFINITION, result)
 
 
 async def no_right_to_create(client: Client) -> None:
@@ -282,11 +282,11 @@ async def no_right_to_create(client: Client) -> None:
 
 
 async def nobody_answers_for_it(client: Client) -> None:
-    found = (await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)).tree
-    for webhook in found["webhooks"]:
+    result = (await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)).tree
+    for webhook in result["webhooks"]:
         if "releases.distro" in webhook["name"]:
             webhook["clientConfig"] = {"url": "https://127.0.0.1:1/nobody"}
-    await client.replace(VALIDATING_WEBHOOK_CONFIGURATION, found)
+    await client.replace(VALIDATING_WEBHOOK_CONFIGURATION, result)
 
 
 async def somebody_answers(client: Client) -> None:

@@ -83,7 +83,7 @@ async def a_definition_that_nobody_applied(management: Production, port: int) ->
     await management.kubectl("apply", "-f", "-", stdin=management.manifests)
     await readiness(management, port, lambda status, _text: status == 200)
     distros = management.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
-    await until(distros, Key(SYSTEM_NAMESPACE, DISTRO), lambda found: found is not None)
+    await until(distros, Key(SYSTEM_NAMESPACE, DISTRO), lambda value: value is not None)
     assert management.manager is not None
     management.manager.check()
 
@@ -97,14 +97,14 @@ async def a_release_that_is_refused(management: Production, port: int, metrics: 
     await until_it_is_denied(management)
     await management.start()
     missing = f"releases.distro.eks.amazonaws.com eksa-system/{DISTRO} could not be installed: "
-    await until(clusters, numbered(0), lambda found: found is not None and missing in synced(found))
+    await until(clusters, numbered(0), lambda value: value is not None and missing in synced(value))
     assert "no images of strangers" in synced(clusters.get(numbered(0)))
     said = await readiness(management, port, lambda status, text: status == 200 and "releases failed" in text)
     assert missing in said
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{metrics}/metrics") as answer:
         assert "espalier_uninstalled_objects 1.0\n" in await answer.text()
     await management.kubectl("delete", "-f", "-", stdin=STRANGERS)
-    await until(clusters, numbered(0), lambda found: found is not None and is_synced(found))
+    await until(clusters, numbered(0), lambda value: value is not None and is_synced(value))
     await readiness(management, port, lambda status, text: (status, text) == (200, "ok"))
 
 
@@ -119,13 +119,13 @@ async def until_it_is_denied(management: Production) -> None:
 
 async def forget(client: Client) -> None:
     async with unasked(client):  # which would refuse it, or have nobody who answers
-        for found in (await client.list(DistroRelease.resource)).items:
-            await client.delete(DistroRelease.resource, found.name, found.namespace)
+        for release in (await client.list(DistroRelease.resource)).items:
+            await client.delete(DistroRelease.resource, release.name, release.namespace)
 
 
-def synced(found: Object | None) -> str:
-    assert found is not None
-    conditions = found.decode(Cluster).status.conditions
+def synced(value: Object | None) -> str:
+    assert value is not None
+    conditions = value.decode(Cluster).status.conditions
     return next((condition.message for condition in conditions if condition.type == names.SYNCED), "")
 
 
@@ -135,8 +135,8 @@ async def readiness(management: Production, port: int, is_so: Callable[[int, str
     async def answer() -> tuple[int, str]:
         assert management.manager is not None
         management.manager.check()
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/readyz") as found:
-            return found.status, await found.text()
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/readyz") as opened:
+            return opened.status, await opened.text()
 
     not_yet = aiohttp.ClientConnectionError  # it has just begun
     return (await eventually(answer, lambda answer: is_so(*answer), within=PATIENCE, despite=not_yet))[1]

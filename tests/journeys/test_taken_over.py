@@ -47,8 +47,8 @@ def go_on(stored: Stored, story: Story) -> None:
 
 def machines(stored: Stored, cluster: Key) -> dict[str, str]:
     """Uids of the machines of a cluster, by name."""
-    found = stored.management.table(MACHINES).objects.values()
-    return {item.name: item.metadata.uid for item in found if item.tree["spec"]["clusterName"] == cluster.name}
+    result = stored.management.table(MACHINES).objects.values()
+    return {item.name: item.metadata.uid for item in result if item.tree["spec"]["clusterName"] == cluster.name}
 
 
 def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
@@ -90,8 +90,8 @@ def test_the_same_holds_for_reports_with_other_reasons(stored: Stored) -> None:
     """No reason in a status is state: they are renamed between versions."""
     for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
         table = stored.management.table(resource.group_resource)
-        for key, one in list(table.objects.items()):
-            tree = one.tree
+        for key, value in list(table.objects.items()):
+            tree = value.tree
             for condition in tree["status"]["conditions"]:
                 condition["reason"] = "OfAnotherVersion"
             tree["metadata"]["resourceVersion"] = str(stored.management.revision + 1)
@@ -150,10 +150,10 @@ def _content(tree: Tree) -> Tree:
 
 
 def _versions(stored: Stored, cluster: Key) -> set[str]:
-    found = stored.management.table(MACHINES).objects.values()
-    return {item.tree["spec"]["version"] for item in found if item.tree["spec"]["clusterName"] == cluster.name}
+    result = stored.management.table(MACHINES).objects.values()
+    return {item.tree["spec"]["version"] for item in result if item.tree["spec"]["clusterName"] == cluster.name}
 
 
 def _nodes(stored: Stored) -> dict[str, str]:
-    found = stored.workloads.open(WORKLOAD).table(NODES).objects.values()
-    return {item.name: item.metadata.uid for item in found}
+    result = stored.workloads.open(WORKLOAD).table(NODES).objects.values()
+    return {item.name: item.metadata.uid for item in result}

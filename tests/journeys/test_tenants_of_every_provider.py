@@ -78,22 +78,22 @@ class Scene:
     async def forget(self) -> None:
         """Delete what he linked."""
         for _, table in list(self.env.store.tables()):
-            for found in [object_ for object_ in table.objects.values() if object_.namespace == BOB]:
-                if found.tree["apiVersion"] == Cluster.resource.api_version:
-                    resource = CATALOG.resource_of(found.tree["apiVersion"], found.kind)
-                    await self.bob.delete(resource, found.name, BOB)
+            for item in [object_ for object_ in table.objects.values() if object_.namespace == BOB]:
+                if item.tree["apiVersion"] == Cluster.resource.api_version:
+                    resource = CATALOG.resource_of(item.tree["apiVersion"], item.kind)
+                    await self.bob.delete(resource, item.name, BOB)
 
     def made(self) -> list[str]:
         """The objects made for bob."""
-        found = (object_ for _, table in self.env.store.tables() for object_ in table.objects.values())
-        made = [item for item in found if (owner := owner_of(item.metadata.labels)) and owner.namespace == BOB]
+        result = (object_ for _, table in self.env.store.tables() for object_ in table.objects.values())
+        made = [item for item in result if (owner := owner_of(item.metadata.labels)) and owner.namespace == BOB]
         return sorted(f"{item.kind} {item.key}" for item in made)
 
 
 def everything_of(env: ManagedEnvironment) -> dict[str, object]:
     """All that is hers, as far as it is content, of whatever kind."""
     names = {key_of(kind).name for kind in KINDS}
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     objects = [
         object_ for name, table in env.store.tables() if name not in NOT_CONTENT for object_ in table.objects.values()
     ]
@@ -110,8 +110,8 @@ def everything_of(env: ManagedEnvironment) -> dict[str, object]:
             status = tree["status"]
             conditions = sorted((each["type"], each["status"]) for each in status["conditions"])
             content["status"] = (conditions, status["phase"], status.get("failureReason"))
-        found[f"{item.kind} {item.key}"] = content
-    return found
+        results[f"{item.kind} {item.key}"] = content
+    return results
 
 
 def _is_her_machine(labels: Tree, names: set[str]) -> bool:
@@ -192,7 +192,7 @@ async def her_address(scene: Scene) -> None:
 async def addresses_of_her_machines(scene: Scene) -> None:
     """His pools have addresses of hers, and his machines would be on her devices."""
     trees, hers = scene.trees("finch"), scene.trees("finch", KINDS.index(scene.kind))
-    pools = [(one, other) for one, other in zip(trees, hers, strict=True) if one["kind"] == "SnowIPPool"]
+    pools = [(item, other) for item, other in zip(trees, hers, strict=True) if item["kind"] == "SnowIPPool"]
     for pool, other in pools:
         pool["spec"] = other["spec"]
     if pools:
@@ -209,11 +209,11 @@ async def objects_of_others(scene: Scene) -> None:
     left: list[tuple[Any, Key, Tree]] = []
     for resource in written(PROVIDERS):
         namespace = SYSTEM_NAMESPACE if resource.namespaced else ""
-        for one in (await scene.env.client.list(resource, namespace)).items:
-            if owner_of(one.metadata.labels) == scene.hers:
-                name = one.name.replace(scene.hers.name, "finch")
+        for element in (await scene.env.client.list(resource, namespace)).items:
+            if owner_of(element.metadata.labels) == scene.hers:
+                name = element.name.replace(scene.hers.name, "finch")
                 body = {"metadata": {"name": name, **({"namespace": namespace} if namespace else {})}}
-                body |= {field: one.tree[field] for field in ("spec", "data") if field in one.tree}
+                body |= {field: element.tree[field] for field in ("spec", "data") if field in element.tree}
                 text = json.dumps(body).replace(scene.hers.name, "magpie")
                 made = await scene.env.client.create(resource, json.loads(text))
                 left.append((resource, Key(namespace, name), made.tree))
@@ -223,8 +223,8 @@ async def objects_of_others(scene: Scene) -> None:
     assert [item for item in scene.made() if "eksa-system" in item] == []
     await scene.delete("finch")
     for resource, key, tree in left:
-        found = (await scene.env.client.get(resource, key.name, key.namespace)).tree
-        assert (found["metadata"]["uid"], found.get("spec")) == (tree["metadata"]["uid"], tree.get("spec"))
+        result = (await scene.env.client.get(resource, key.name, key.namespace)).tree
+        assert (result["metadata"]["uid"], result.get("spec")) == (tree["metadata"]["uid"], tree.get("spec"))
         await scene.env.client.delete(resource, key.name, key.namespace)
 
 
@@ -274,9 +274,9 @@ def test_tenant_harms_no_cluster_of_another(kind: str) -> None:
         await tell(scene, *ATTEMPTS)
         await without_admission(env.client)
         await tell(scene, her_manifest, names_that_collide, her_address, addresses_of_her_machines)
-        found = (await env.client.get(Cluster.resource, scene.hers.name, ALICE)).tree["spec"]
-        found["workerNodeGroupConfigurations"][0]["count"] = 2
-        await env.change(scene.hers, workerNodeGroupConfigurations=found["workerNodeGroupConfigurations"])
+        result = (await env.client.get(Cluster.resource, scene.hers.name, ALICE)).tree["spec"]
+        result["workerNodeGroupConfigurations"][0]["count"] = 2
+        await env.change(scene.hers, workerNodeGroupConfigurations=result["workerNodeGroupConfigurations"])
         await env.until_ready(scene.hers)
 
     on_her_cluster(kind, story)

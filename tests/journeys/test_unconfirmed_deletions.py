@@ -38,7 +38,9 @@ async def there(world: World, seed: str, resource: Resource) -> dict[str, str]:
     return {item.name: item.metadata.uid for item in listed.items if item.metadata.deletion_timestamp is None}
 
 
-@pytest.mark.parametrize("kind", sampled(KINDS, 0, next(i for i, one in enumerate(KINDS) if one.__name__ == "Worker")))
+@pytest.mark.parametrize(
+    "kind", sampled(KINDS, 0, next(i for i, item in enumerate(KINDS) if item.__name__ == "Worker"))
+)
 def test_a_resource_deleted_by_hand_is_restored(kind: type[Extended]) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, with_cloud=True, delay=0.5) as world:
@@ -46,13 +48,13 @@ def test_a_resource_deleted_by_hand_is_restored(kind: type[Extended]) -> None:
             await world.healthy("a")
             await asyncio.sleep(30)
             before, changed = inventory(world), changes(world)
-            found = await there(world, "a", kind.resource)
-            for name in found:
+            result = await there(world, "a", kind.resource)
+            for name in result:
                 await world.seeds["a"].client.delete(kind.resource, name, ID if kind.resource.namespaced else None)
             await asyncio.sleep(120)
             restored = await there(world, "a", kind.resource)
-            assert restored.keys() == found.keys()
-            assert not set(restored.values()) & set(found.values())
+            assert restored.keys() == result.keys()
+            assert not set(restored.values()) & set(result.values())
             assert (inventory(world), changes(world)) == (before, changed)
             await world.healthy("a", seconds=1)
             await world.move("b")

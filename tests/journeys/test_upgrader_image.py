@@ -63,12 +63,12 @@ def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def names(archive: Path) -> list[str]:
-    found = []
+    results = []
     with tarfile.open(archive) as tar:
         for blob in json.load(tar.extractfile("manifest.json"))[0]["Layers"]:  # type: ignore[arg-type]
             with tarfile.open(fileobj=tar.extractfile(blob)) as layer:
-                found += [entry.name for entry in layer if not entry.isdir()]
-    return found
+                results += [entry.name for entry in layer if not entry.isdir()]
+    return results
 
 
 @pytest.mark.demand("U49")
@@ -82,12 +82,12 @@ def test_image_can_be_built_again_with_same_bytes(base: Base, archive: Path, tmp
 
 @pytest.mark.demand("U4", "U47", "U49", "U63")
 def test_image_has_no_shell_and_only_needed_programs(archive: Path) -> None:
-    found = names(archive)
+    result = names(archive)
 
-    assert not [name for name in found if Path(name).name in SHELLS]
-    programs = {name for name in found if "/bin/" in name or "/sbin/" in name}
+    assert not [name for name in result if Path(name).name in SHELLS]
+    programs = {name for name in result if "/bin/" in name or "/sbin/" in name}
     assert {Path(name).name for name in programs} == {"nsenter", "upgrader", "python3.11"}
-    components = {name.removeprefix("upgrader/components/") for name in found if "components/" in name}
+    components = {name.removeprefix("upgrader/components/") for name in result if "components/" in name}
     assert {name for name in components if name.startswith("kubernetes/")} == {
         "kubernetes/kubeadm",
         "kubernetes/kubectl",

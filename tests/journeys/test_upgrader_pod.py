@@ -138,8 +138,8 @@ def said(status: Tree) -> dict[str, str]:
 
 
 async def kubelet_version(here: Environment) -> str:
-    found = await here.workload.client.get(NODE, NODE_NAME)
-    return str(found.tree["status"]["nodeInfo"]["kubeletVersion"])
+    stored = await here.workload.client.get(NODE, NODE_NAME)
+    return str(stored.tree["status"]["nodeInfo"]["kubeletVersion"])
 
 
 @pytest.mark.demand("U36", "U37")
@@ -152,9 +152,9 @@ async def test_a_node_is_upgraded_by_the_program_in_a_pod(tmp_path: Path) -> Non
         assert status["phase"] == "Succeeded", said(status)
         assert said(status)["kubelet-kubectl-upgrader"] == f"kubelet {NEW} runs, and the node is ready"
         assert await kubelet_version(here) == NEW
-        found = await here.workload.client.get(NODE, NODE_NAME)
-        assert found.tree["status"]["nodeInfo"]["containerRuntimeVersion"] == "containerd://2.3.7"
-        assert not found.tree["spec"].get("unschedulable")
+        stored = await here.workload.client.get(NODE, NODE_NAME)
+        assert stored.tree["status"]["nodeInfo"]["containerRuntimeVersion"] == "containerd://2.3.7"
+        assert not stored.tree["spec"].get("unschedulable")
         etcd = await here.workload.client.get(POD, f"etcd-{NODE_NAME}", "kube-system")
         assert etcd.tree["spec"]["containers"][0]["image"] == "example.org/etcd:3.6.8-0"
         assert "SUCCESS! A control plane node" in await here.log("upgrader", "kubeadm-upgrader")
@@ -200,8 +200,8 @@ async def test_killed_processes_leave_an_upgradable_node(tmp_path: Path) -> None
                 code = status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
                 assert code == 0 or (not shot and code == 128 + signal.SIGKILL), (name, said_main(status))
         assert await kubelet_version(here) == NEW
-        found = await here.workload.client.get(NODE, NODE_NAME)
-        assert not found.tree["spec"].get("unschedulable")
+        stored = await here.workload.client.get(NODE, NODE_NAME)
+        assert not stored.tree["spec"].get("unschedulable")
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
 
 

@@ -51,7 +51,7 @@ async def spec_of(env: ManagedEnvironment, key: Key = GARDEN) -> Tree:
 
 
 def machines(env: ManagedEnvironment) -> set[str]:
-    return {found.metadata.uid for found in env.capi_objects.of(Machine.resource).list()}
+    return {machine.metadata.uid for machine in env.capi_objects.of(Machine.resource).list()}
 
 
 async def pod_network_image(env: ManagedEnvironment, cluster: str = "garden") -> str:

@@ -59,11 +59,11 @@ class VCenter:
         return msgspec.structs.replace(
             answers,
             paths={
-                one: () if one.object_type in self.missing else (*paths, *self.more.get(one.object_type, ()))
-                for one, paths in answers.paths.items()
+                item: () if item.object_type in self.missing else (*paths, *self.more.get(item.object_type, ()))
+                for item, paths in answers.paths.items()
             },
             lacking=self.lacking,
-            holders={one: name for one, name in self.holders.items() if one in asked.addresses},
+            holders={item: name for item, name in self.holders.items() if item in asked.addresses},
             unknown_tags=self.unknown_tags & asked.tags,
             unknown_policies=self.unknown_policies & asked.policies,
         )
@@ -92,14 +92,14 @@ async def apply(vineyard: Vineyard) -> None:
 
 async def status(env: ManagedEnvironment, name: str = "vineyard") -> tuple[bool | None, str, str]:
     """Of the datacenter."""
-    found = (await env.client.get(DATACENTER, name, NAMESPACE)).decode(VSphereDatacenterConfig).status
-    return found.spec_valid, found.failure_reason, found.failure_message
+    result = (await env.client.get(DATACENTER, name, NAMESPACE)).decode(VSphereDatacenterConfig).status
+    return result.spec_valid, result.failure_reason, result.failure_message
 
 
 async def told(env: ManagedEnvironment) -> tuple[str, str]:
     """Why the Cluster makes no progress."""
-    found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster).status
-    return str(found.failure_reason or ""), str(found.failure_message or "")
+    result = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster).status
+    return str(result.failure_reason or ""), str(result.failure_message or "")
 
 
 async def is_made(env: ManagedEnvironment) -> bool:
@@ -167,9 +167,9 @@ def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
         break_(center)
         of(vineyard.trees, "VSphereMachineConfig").update(storagePolicyName=POLICY, tags=[TAG])
         await apply(vineyard)
-        found = await told(env)
-        assert found[0] == reason
-        assert message in found[1]
+        result = await told(env)
+        assert result[0] == reason
+        assert message in result[1]
         assert not await is_made(env)
 
         center.__init__()  # type: ignore[misc]  # as it should be
@@ -192,8 +192,8 @@ def test_lost_vcenter_stops_nothing_settled() -> None:
         center.error = LookUpError("VCenterUnreachable", "vcenter can't be reached")
         await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
         assert await status(env) == (True, "", "")
-        found = (await env.client.get(DATACENTER, "vineyard", NAMESPACE)).decode(VSphereDatacenterConfig).status
-        assert conditions.is_false(found.conditions, REACHABLE)
+        result = (await env.client.get(DATACENTER, "vineyard", NAMESPACE)).decode(VSphereDatacenterConfig).status
+        assert conditions.is_false(result.conditions, REACHABLE)
         await env.until_ready(VINEYARD)
         assert await env.machine_names("vineyard") == before
 
@@ -212,11 +212,11 @@ def test_new_password_is_used_by_the_next_login() -> None:
         await apply(vineyard)
         await env.until_ready(VINEYARD)
         before = await env.machine_names("vineyard")
-        assert {one.password for _, one in center.asked} == {MAKER}
+        assert {item.password for _, item in center.asked} == {MAKER}
         center.asked.clear()
         await put_credentials(env, {**CREDENTIALS, "password": "a-new-canary"})
         await asyncio.sleep(CALM)
-        assert {one.password for _, one in center.asked} == {"a-new-canary"}
+        assert {item.password for _, item in center.asked} == {"a-new-canary"}
         await env.until_ready(VINEYARD)
         assert await env.machine_names("vineyard") == before
 
@@ -283,9 +283,9 @@ def test_two_datacenters_need_two_machine_configs() -> None:
         second["spec"]["datacenterRef"] = {"kind": DATACENTER.kind, "name": "other"}
         await env.client.apply(Cluster.resource, second, field_manager="kubectl")
         await asyncio.sleep(CALM)
-        found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
-        assert found.failure_reason == "MachineConfigInvalid"
-        assert "Clusters of several datacenters reference it (other, vineyard)" in str(found.failure_message)
+        result = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
+        assert result.failure_reason == "MachineConfigInvalid"
+        assert "Clusters of several datacenters reference it (other, vineyard)" in str(result.failure_message)
         await env.until_ready(VINEYARD)
 
         await env.client.delete(Cluster.resource, "second", NAMESPACE)
@@ -307,8 +307,8 @@ def test_second_cluster_waits_for_its_own_address() -> None:
         second["spec"] = {**vineyard.spec, "controlPlaneConfiguration": plane}
         await env.client.apply(Cluster.resource, second, field_manager="kubectl")
         await asyncio.sleep(CALM)
-        found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
-        assert found.failure_reason == "ControlPlaneAddressTaken"
+        result = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
+        assert result.failure_reason == "ControlPlaneAddressTaken"
         assert len((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items) == 1
 
     tell(story)
@@ -322,9 +322,9 @@ def test_two_clusters_do_not_share_an_address() -> None:
         await env.client.apply(Cluster.resource, second, field_manager="kubectl")
         await env.until_ready(VINEYARD)
         await asyncio.sleep(PERIOD)
-        found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
-        assert found.failure_reason == "ControlPlaneAddressTaken"
-        assert "found 192.0.2.10, which another cluster uses" in str(found.failure_message)
+        result = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
+        assert result.failure_reason == "ControlPlaneAddressTaken"
+        assert "found 192.0.2.10, which another cluster uses" in str(result.failure_message)
         await env.client.delete(Cluster.resource, VINEYARD.name, NAMESPACE)
         await asyncio.sleep(2 * PERIOD)
         await env.until_ready(Key(NAMESPACE, "second"))
@@ -359,8 +359,8 @@ def test_a_template_that_is_left_out_is_looked_up() -> None:
         await apply(vineyard)
         await env.until_ready(VINEYARD)
         templates = (await env.client.list(VSphereMachineTemplate.resource, SYSTEM_NAMESPACE)).items
-        found = {template.decode(VSphereMachineTemplate).spec.template.spec.template for template in templates}
-        assert found == {"/Datacenter/vm/Templates/0"}
+        results = {template.decode(VSphereMachineTemplate).spec.template.spec.template for template in templates}
+        assert results == {"/Datacenter/vm/Templates/0"}
 
     tell(story)
 
@@ -382,8 +382,8 @@ def test_other_template_or_lost_status_changes_nothing(is_named: bool) -> None:
 
         center.error = LookUpError("Unreachable", "vcenter can't be reached")
         for name in ("vineyard", "vineyard-cp"):
-            found = await env.client.get(MACHINES, name, NAMESPACE)
-            await env.client.replace(MACHINES, {**found.tree, "status": {}}, subresource="status")
+            stored = await env.client.get(MACHINES, name, NAMESPACE)
+            await env.client.replace(MACHINES, {**stored.tree, "status": {}}, subresource="status")
         await asyncio.sleep(CALM)
         waiting = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster).status
         assert waiting.failure_reason == "MachineConfigInvalid"
@@ -443,7 +443,7 @@ def test_deleted_config_is_named_as_the_reason() -> None:
         config = next(tree for tree in vineyard.trees if tree["kind"] == DATACENTER.kind)
         config["metadata"] |= held
         await apply(vineyard)
-        waits = await env.until(lambda found: bool(found.status.conditions), VINEYARD)
+        waits = await env.until(lambda value: bool(value.status.conditions), VINEYARD)
         (ready,) = (condition for condition in waits.status.conditions if condition.type == "Ready")
         assert ready.message.endswith(", but it is being deleted: create it again once it is gone")
         patch: Tree = {"metadata": {"finalizers": None}}

@@ -61,7 +61,7 @@ def simulate(story: Callable[[Environment], Awaitable[None]]) -> None:
 
 async def state(env: Environment) -> dict[str, Tree]:
     """All objects of Cluster API without what says only when, or for which generation, something was written."""
-    found: dict[str, Tree] = {}
+    results: dict[str, Tree] = {}
     for resource in KINDS:
         for object_ in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             tree = object_.tree
@@ -69,8 +69,8 @@ async def state(env: Environment) -> dict[str, Tree]:
                 tree["metadata"].pop(name, None)
             for statement in tree.get("status", {}).get("conditions", []):
                 statement.pop("observedGeneration", None)
-            found[f"{resource.kind} {object_.name}"] = tree
-    return found
+            results[f"{resource.kind} {object_.name}"] = tree
+    return results
 
 
 async def nobody_slept(env: Environment) -> None:

@@ -73,11 +73,11 @@ def test_cluster_held_by_others_names_them() -> None:
         await hold(env, "example.com/backup")
         await ask_to_go(env)
         await asyncio.sleep(HOUR)
-        found = said(await the_cluster(env))
-        reason, message = found.pop("Ready")
+        result = said(await the_cluster(env))
+        reason, message = result.pop("Ready")
         assert reason == "Deleting"
         assert message.endswith("waiting for other controllers to remove their finalizers: example.com/backup")
-        assert set(found.values()) == {("Deleting", "the cluster is being deleted")}
+        assert set(result.values()) == {("Deleting", "the cluster is being deleted")}
 
     journey(story)
 
@@ -132,9 +132,9 @@ def test_uncopyable_kubeconfig_is_reported_missing() -> None:
             await env.client.delete(ROLE_BINDING, binding.name, NAMESPACE)
         await env.client.delete(SECRET, NAME, NAMESPACE)
         await asyncio.sleep(3 * HOUR)
-        found = trouble(await the_cluster(env))
-        assert found is not None
-        assert found.reason == "KubeconfigCopyNotAllowed"
+        result = trouble(await the_cluster(env))
+        assert result is not None
+        assert result.reason == "KubeconfigCopyNotAllowed"
         assert env.ledger.refused
         env.ledger.refused.clear()
 

@@ -56,14 +56,14 @@ async def those(env: ManagedEnvironment, resource: Resource, *, is_worker: bool 
     return [item for item in items if (contract.CONTROL_PLANE_LABEL not in item.metadata.labels) == is_worker]
 
 
-async def edit(env: ManagedEnvironment, one: Object, resource: Resource, patch: Tree) -> None:
-    await env.client.patch(resource, one.name, one.namespace, patch=patch, type=PatchType.MERGE)
+async def edit(env: ManagedEnvironment, object_: Object, resource: Resource, patch: Tree) -> None:
+    await env.client.patch(resource, object_.name, object_.namespace, patch=patch, type=PatchType.MERGE)
 
 
 async def said(env: ManagedEnvironment, type_: str) -> Condition:
-    found = condition_list.get((await the_cluster(env)).status.conditions, type_)
-    assert found is not None
-    return found
+    value = condition_list.get((await the_cluster(env)).status.conditions, type_)
+    assert value is not None
+    return value
 
 
 PAUSE: Tree = {"metadata": {"annotations": {contract.PAUSED_ANNOTATION: "true"}}}
@@ -98,8 +98,8 @@ def test_upgrade_held_by_a_pause_names_it_and_resumes(what: str) -> None:
             assert f"{resource.kind} {held[0].key} is paused: " in (status.failure_message or "")
         else:
             assert resource == DockerCluster.resource
-        for one in held:
-            await edit(env, one, resource, resume)
+        for element in held:
+            await edit(env, element, resource, resume)
         await env.until_ready()
 
     journey(story)
@@ -169,20 +169,20 @@ def test_change_that_waits_for_ever_is_not_polled() -> None:
         before = await said(env, names.WORKERS_READY)
         assert "since" not in before.message
         await asyncio.sleep(HOUR)
-        found = await the_cluster(env)
+        result = await the_cluster(env)
         after = await said(env, names.WORKERS_READY)
         assert after.message.startswith(f"{before.message}; Machine ")
         assert "is being deleted since 2026-01-01T00:0" in after.message
         before_requests = env.server.requests.copy()
         await asyncio.sleep(HOUR / 2)
         asked = env.server.requests - before_requests
-        assert (await the_cluster(env)).metadata.resource_version == found.metadata.resource_version
+        assert (await the_cluster(env)).metadata.resource_version == result.metadata.resource_version
         assert {verb for verb, _, _, agent in asked if agent == MANAGER_AGENT} == {"watch"}
 
     journey(story)
 
 
 async def group_of(env: ManagedEnvironment, **fields: object) -> Tree:
-    found = (await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
-    first: Tree = found["spec"]["workerNodeGroupConfigurations"][0]
+    result = (await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
+    first: Tree = result["spec"]["workerNodeGroupConfigurations"][0]
     return {**first, **fields}

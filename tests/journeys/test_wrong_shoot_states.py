@@ -138,12 +138,12 @@ def test_older_shoot_state_of_lost_seed_is_refused() -> None:
                 await world.healthy("b", seconds=900)
             last = (await world.shoot()).status.last_operation
             assert last is not None
-            found, allowed = (item.metadata.annotations[STATE_REVISION] for item in (before, newest))
-            assert f"metadata.annotations[{STATE_REVISION}]: found {found}" in last.description
+            result, allowed = (item.metadata.annotations[STATE_REVISION] for item in (before, newest))
+            assert f"metadata.annotations[{STATE_REVISION}]: found {result}" in last.description
             command = f"kubectl annotate shootstate apple -n {NAMESPACE} --overwrite {STATE_REVISION}="
             assert command in last.description
             reported = last.description.split(command)[1].split()[0].rstrip(";.")
-            assert int(found) < int(reported) <= int(allowed)
+            assert int(result) < int(reported) <= int(allowed)
             consent = {"metadata": {"annotations": {STATE_REVISION: reported}}}
             await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=consent, type=PatchType.MERGE)
             await world.healthy("b", seconds=900)

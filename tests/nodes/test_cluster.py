@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSIN
 async def test_environment_killed_in_a_creation_finishes(home: Path, clean: Footprint) -> None:
     async with real_environment(home) as env:
         await env.apply(manifest(1))
-        await env.until("dockerclusters", lambda found: "status" in found)
+        await env.until("dockerclusters", lambda value: "status" in value)
         await env.kill()  # before there is a node, or while the first boots
         await env.up()
         await env.until("dockermachines", is_bootstrapping)

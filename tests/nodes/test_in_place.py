@@ -192,22 +192,22 @@ async def containers(workload: Kubectl, node: str) -> dict[str, str]:
 
 async def gave_up_leading(workload: Kubectl, node: str) -> set[str]:
     """Containers that ended by themselves, as their lease ran out while the API server was away on a busy machine."""
-    found = set()
+    names = set()
     for name in ("kube-controller-manager", "kube-scheduler"):
         _, said, _ = await workload.finish("logs", "-n", "kube-system", f"{name}-{node}", "--previous", "--tail=20")
         if "leaderelection lost" in said.lower():
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 async def tags(workload: Kubectl) -> dict[str, set[str]]:
     """Tags of the images that the system's containers run, by container."""
-    found: dict[str, set[str]] = {}
+    results: dict[str, set[str]] = {}
     for pod in (await workload.tree("pods", "-n", "kube-system"))["items"]:
         for container in pod["spec"]["containers"]:
             if not pod["metadata"]["name"].startswith(UNTOUCHED):
-                found.setdefault(container["name"], set()).add(container["image"].rpartition(":")[2])
-    return found
+                results.setdefault(container["name"], set()).add(container["image"].rpartition(":")[2])
+    return results
 
 
 @dataclass

@@ -65,7 +65,7 @@ async def test_two_versions_survive_reboot_death_and_loss(tmp_path: Path) -> Non
         assert set(after["machines"]) - set(left["machines"]) == {lost}
         await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)
         kept = of_others(pods, first, lost)
-        assert {pod: found for pod, found in (await pods_left_alone(workload)).items() if pod in kept} == kept
+        assert {pod: item for pod, item in (await pods_left_alone(workload)).items() if pod in kept} == kept
         assert asked.fewest >= 1, "the budget of the pods holds"
         await use.carries_pods(workload)
         assert await use.etcd_members(workload) == 3
@@ -111,19 +111,19 @@ async def pods_left_alone(workload: Kubectl) -> dict[str, tuple[str, str]]:
 
 def of_others(pods: dict[str, tuple[str, str]], *broken: str) -> dict[str, tuple[str, str]]:
     """The pods whose node was neither switched off nor destroyed."""
-    return {pod: found for pod, found in pods.items() if found[0] not in broken}
+    return {pod: item for pod, item in pods.items() if item[0] not in broken}
 
 
 async def begun(env: RealEnvironment) -> str:
     """The first node that has an upgrader pod."""
     seen: list[str] = []
 
-    def has_begun(found: Tree) -> bool:
-        conditions = found.get("status", {}).get("conditions", [])
+    def has_begun(tree: Tree) -> bool:
+        conditions = tree.get("status", {}).get("conditions", [])
         is_made = any(
             condition["type"] == "UpgraderPodCreated" and condition["status"] == "True" for condition in conditions
         )
-        name = str(found.get("spec", {}).get("machine", {}).get("name", ""))
+        name = str(tree.get("spec", {}).get("machine", {}).get("name", ""))
         if is_made and name:
             seen.append(name)
         return bool(seen)

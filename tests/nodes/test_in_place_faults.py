@@ -154,11 +154,11 @@ async def told(management: Kubectl, node: str, reason: str) -> None:
 async def is_whole(env: RealEnvironment, node: str, carried: Contents) -> None:
     """Every program of the node is what the image carries, and the services run by them."""
     host = Host.find(env, node)
-    found = {}
+    results = {}
     for name in carried.files:
         component, _, program = name.partition("/")
-        found[name] = host.checksum(f"{FOLDERS[component]}/{program}")
-    assert found == {name: file.checksum for name, file in carried.files.items()}
+        results[name] = host.checksum(f"{FOLDERS[component]}/{program}")
+    assert results == {name: file.checksum for name, file in carried.files.items()}
     for folder in (BIN, PLUGINS):
         assert [name for name in os.listdir(host.place(folder)) if name.endswith(STAGED)] == []
     assert "espalier-upgrade" not in await inside(env, node, "ls", "/var/lib", "/run")

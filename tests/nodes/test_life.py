@@ -62,12 +62,12 @@ async def told_to_go(env: RealEnvironment, text: str) -> list[str]:
 @asynccontextmanager
 async def machines_that_go(env: RealEnvironment) -> AsyncIterator[list[str]]:
     """Filled, at the end of the block, with the machines that were deleted in it, in order."""
-    found: list[str] = []
+    results: list[str] = []
     told = "-o=jsonpath={.type} {.object.metadata.name}{'\\n'}"
     watching = ("-n", "eksa-system", "--watch-only", "--output-watch-events", told)
     async with env.management.running("get", "machines.cluster.x-k8s.io", *watching) as process:
-        yield found
+        yield results
         process.terminate()
         out, _ = await process.communicate()
     events = [line.split() for line in out.decode().splitlines()]
-    found += [name for event, name in events if event == "DELETED"]
+    results += [name for event, name in events if event == "DELETED"]

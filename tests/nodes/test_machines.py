@@ -56,8 +56,8 @@ BAD = b"#cloud-config\nruncmd:\n- echo watering; echo the well is dry >&2; exit 
 
 
 def root_file_system() -> Path | None:
-    found = [home for home in assets_folder().glob("node-root-*") if is_finished(home)]
-    return max(found, key=lambda home: home.stat().st_mtime) / "rootfs" if found else None
+    results = [home for home in assets_folder().glob("node-root-*") if is_finished(home)]
+    return max(results, key=lambda home: home.stat().st_mtime) / "rootfs" if results else None
 
 
 def why_not() -> str:
@@ -108,11 +108,11 @@ async def test_machine_becomes_a_node_and_leaves_nothing(tmp_path: Path, before:
         await env.make_cluster()
         await env.make_machine("garden-a", GOOD)
         await env.until(DockerMachine.resource, "garden-a", is_provisioned)
-        found = env.cache(DockerMachine.resource).get(Key("default", "garden-a"))
-        assert found is not None
+        value = env.cache(DockerMachine.resource).get(Key("default", "garden-a"))
+        assert value is not None
         record, _ = env.node("garden-a")
-        assert found.tree["spec"]["providerID"] == "docker:////garden-a"
-        assert found.tree["status"]["addresses"] == [
+        assert value.tree["spec"]["providerID"] == "docker:////garden-a"
+        assert value.tree["status"]["addresses"] == [
             {"type": "InternalIP", "address": record.address},
             {"type": "Hostname", "address": "garden-a"},
         ]
@@ -143,8 +143,8 @@ async def test_failed_bootstrap_shows_its_last_output(tmp_path: Path, before: Fo
         await env.make_cluster()
         await env.make_machine("garden-a", BAD)
         await env.until(DockerMachine.resource, "garden-a", says("BootstrapFailed"))
-        found = env.cache(DockerMachine.resource).get(Key("default", "garden-a"))
-        assert ready(found)["message"] == ("the bootstrap data failed; their last lines:\nwatering\nthe well is dry")
+        value = env.cache(DockerMachine.resource).get(Key("default", "garden-a"))
+        assert ready(value)["message"] == ("the bootstrap data failed; their last lines:\nwatering\nthe well is dry")
         await env.delete_machine("garden-a")
         await env.delete_cluster()
         assert footprint(tmp_path) == before
@@ -229,9 +229,9 @@ async def test_second_environment_is_refused(tmp_path: Path, before: Footprint) 
         await first.until(DockerCluster.resource, "garden", is_provisioned)
         while_first = footprint(tmp_path)
         await second.make_cluster(becomes=says("AddressesMissing"))
-        found = second.cache(DockerCluster.resource).get(Key("default", "garden"))
-        assert "another local environment runs real nodes here" in ready(found)["message"]
-        assert not is_provisioned(found)
+        value = second.cache(DockerCluster.resource).get(Key("default", "garden"))
+        assert "another local environment runs real nodes here" in ready(value)["message"]
+        assert not is_provisioned(value)
         assert footprint(tmp_path) == while_first
         await second.delete_cluster()
         await first.delete_cluster()
@@ -243,8 +243,8 @@ async def test_cilium_is_refused_with_the_missing_parts(tmp_path: Path, before: 
         asked, _ = yaml.safe_load_all(CILIUM.read_text())
         asked["metadata"]["namespace"] = "default"
         await env.make_cluster(manifest=asked)
-        found = env.cache(DockerCluster.resource).get(Key("default", "garden"))
-        assert found is not None
-        carried = next(condition for condition in found.tree["status"]["conditions"] if condition["type"] == CARRIED)
+        value = env.cache(DockerCluster.resource).get(Key("default", "garden"))
+        assert value is not None
+        carried = next(condition for condition in value.tree["status"]["conditions"] if condition["type"] == CARRIED)
         assert (carried["status"], carried["reason"], carried["message"]) == ("False", "CiliumMissing", CILIUM_MISSING)
         await env.delete_cluster()

@@ -152,8 +152,8 @@ async def is_upgraded(
     async def statuses() -> list[Status]:
         return list((await etcd.look())[0].values())
 
-    found = await eventually(statuses, lambda all_: [minor_of(item.storage_version) for item in all_] == formats)
-    assert {status.version for status in found} == {AFTER}
+    result = await eventually(statuses, lambda all_: [minor_of(item.storage_version) for item in all_] == formats)
+    assert {status.version for status in result} == {AFTER}
 
 
 async def downgrade_is_refused(env: RealEnvironment) -> None:

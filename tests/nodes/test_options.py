@@ -160,9 +160,9 @@ async def the_api_server_is_as_asked(env: RealEnvironment, workload: Kubectl, pl
     assert server.hostname is not None
     certificate = await asyncio.to_thread(ssl.get_server_certificate, (server.hostname, server.port or 443))
     extensions = x509.load_pem_x509_certificate(certificate.encode()).extensions
-    found = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert "garden.example.com" in found.get_values_for_type(x509.DNSName)
-    assert IPv4Address("10.99.0.1") in found.get_values_for_type(x509.IPAddress)
+    result = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "garden.example.com" in result.get_values_for_type(x509.DNSName)
+    assert IPv4Address("10.99.0.1") in result.get_values_for_type(x509.IPAddress)
 
     await workload("run", "seedling", f"--image={use.PROBE}", "--restart=Never", "--", "sleep")
     tolerations = (await workload.tree("pod", "seedling"))["spec"]["tolerations"]

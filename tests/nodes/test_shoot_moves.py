@@ -91,11 +91,11 @@ async def certified(kubectl: Kubectl) -> None:
     """Every kubelet has the certificate by which the API server knows it. People approve it: they know its machine."""
 
     async def is_done() -> bool:
-        found = (await kubectl.tree("certificatesigningrequests"))["items"]
-        serving = [item for item in found if item["spec"]["signerName"] == "kubernetes.io/kubelet-serving"]
-        for one in serving:
-            if "conditions" not in one["status"]:
-                await kubectl("certificate", "approve", one["metadata"]["name"])
+        result = (await kubectl.tree("certificatesigningrequests"))["items"]
+        serving = [item for item in result if item["spec"]["signerName"] == "kubernetes.io/kubelet-serving"]
+        for element in serving:
+            if "conditions" not in element["status"]:
+                await kubectl("certificate", "approve", element["metadata"]["name"])
         issued = {item["spec"]["username"] for item in serving if item["status"].get("certificate")}
         return len(issued) == NODES
 
@@ -113,8 +113,8 @@ async def goes_on(shoot: RealShoot, seed: str, seen: dict[str, Tree]) -> None:
     renewed = await renewals(kubectl)
 
     async def have_renewed() -> bool:
-        found = await renewals(kubectl)
-        return all(found[node] > before for node, before in renewed.items())
+        result = await renewals(kubectl)
+        return all(result[node] > before for node, before in renewed.items())
 
     await eventually(have_renewed)
 
@@ -139,8 +139,8 @@ async def pods(kubectl: Kubectl) -> dict[str, Tree]:
 
 async def renewals(kubectl: Kubectl) -> dict[str, str]:
     """When each node has renewed its lease at last."""
-    found = await kubectl("get", "leases", "-n", "kube-node-lease", "-o", "json")
-    return {item["metadata"]["name"]: item["spec"]["renewTime"] for item in json.loads(found)["items"]}
+    result = await kubectl("get", "leases", "-n", "kube-node-lease", "-o", "json")
+    return {item["metadata"]["name"]: item["spec"]["renewTime"] for item in json.loads(result)["items"]}
 
 
 def told(good: Move, bad: Move, silent: dict[str, float]) -> str:

@@ -112,12 +112,12 @@ async def _until(client: Client, is_so: Callable[[Objects], bool]) -> None:
 
 
 def _is_ready(name: str, objects: Objects) -> bool:
-    found = next(item for item in objects["Cluster"] if item["metadata"]["name"] == name)
-    return _holds(found, "Ready") and found["status"].get("observedGeneration") == found["metadata"]["generation"]
+    first = next(item for item in objects["Cluster"] if item["metadata"]["name"] == name)
+    return _holds(first, "Ready") and first["status"].get("observedGeneration") == first["metadata"]["generation"]
 
 
-def _holds(found: Tree, type_: str) -> bool:
-    conditions = found.get("status", {}).get("conditions", [])
+def _holds(tree: Tree, type_: str) -> bool:
+    conditions = tree.get("status", {}).get("conditions", [])
     return any(condition["type"] == type_ and condition["status"] == "True" for condition in conditions)
 
 

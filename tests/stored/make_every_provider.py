@@ -20,12 +20,12 @@ from tests.support.environments.tenants_of_every_provider import Settled, settle
 FOLDER = Path(__file__).parent / "every_provider"
 
 
-async def _write(found: Settled, home: Path) -> None:
-    await _copy(found.store, SqliteStore(home / "management.db"))
+async def _write(value: Settled, home: Path) -> None:
+    await _copy(value.store, SqliteStore(home / "management.db"))
     folders = FolderStores(home)
-    for key in found.store.table("clusters.cluster.x-k8s.io").objects:
-        await _copy(found.stores.open(key), folders.open(Key(SYSTEM_NAMESPACE, key.name)))
-    (home / "killed.json").write_text(json.dumps({"at": found.at.isoformat()}))
+    for key in value.store.table("clusters.cluster.x-k8s.io").objects:
+        await _copy(value.stores.open(key), folders.open(Key(SYSTEM_NAMESPACE, key.name)))
+    (home / "killed.json").write_text(json.dumps({"at": value.at.isoformat()}))
 
 
 async def _copy(source: Store, target: Store) -> None:

@@ -37,8 +37,8 @@ async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], 
                 changed.clear()
                 await changed.wait()
     except TimeoutError:
-        found = cache.get(key)
-        raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
+        value = cache.get(key)
+        raise TimeoutError(f"{key} is not as awaited: {value.tree if value else None}") from None
     finally:
         stop()
 
@@ -87,8 +87,8 @@ async def eventually(
         async with limit:
             while True:
                 try:
-                    found = ask()
-                    answer: T = await found if isinstance(found, Awaitable) else found
+                    result = ask()
+                    answer: T = await result if isinstance(result, Awaitable) else result
                     if is_so(answer):
                         return answer
                     seen = repr(answer)

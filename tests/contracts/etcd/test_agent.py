@@ -114,13 +114,13 @@ async def leading_of(members: list[RealEtcd]) -> int:
     """Which of the members leads, once one does."""
 
     async def leading() -> list[int]:
-        found = []
+        results = []
         for at, member in enumerate(members):
             with suppress(EtcdError):
                 async with member.client(timeout=2.0) as client:
                     if (await client.status()).leads:
-                        found.append(at)
-        return found
+                        results.append(at)
+        return results
 
     return (await eventually(leading))[0]
 

@@ -53,7 +53,7 @@ def client_of(server: Server) -> Client:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def one(clients: Clients, keys: Keys) -> AsyncIterator[Client]:
+async def client_a(clients: Clients, keys: Keys) -> AsyncIterator[Client]:
     async with serving(clients, keys, 1) as server:
         client = client_of(server)
         yield client
@@ -61,7 +61,7 @@ async def one(clients: Clients, keys: Keys) -> AsyncIterator[Client]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def other(clients: Clients, keys: Keys, one: Client) -> AsyncIterator[Client]:
+async def client_b(clients: Clients, keys: Keys, first: Client) -> AsyncIterator[Client]:
     async with serving(clients, keys, 2) as server:
         client = client_of(server)
         yield client
@@ -72,13 +72,13 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
-async def test_object_lies_where_kube_apiserver_would_put_it(clients: Clients, keys: Keys, one: Client) -> None:
-    made = await one.create(CONFIG_MAP, config_map("a", k="v"))
+async def test_object_lies_where_kube_apiserver_would_put_it(clients: Clients, keys: Keys, client_a: Client) -> None:
+    made = await client_a.create(CONFIG_MAP, config_map("a", k="v"))
     async with clients() as etcd:
-        found = await etcd.get(keys.prefix + b"configmaps/default/a")
-    assert found is not None
-    assert made.resource_version == str(found.mod_revision)
-    tree = msgspec.json.decode(found.value)
+        value = await etcd.get(keys.prefix + b"configmaps/default/a")
+    assert value is not None
+    assert made.resource_version == str(value.mod_revision)
+    tree = msgspec.json.decode(value.value)
     assert "resourceVersion" not in tree["metadata"]
     assert {**made.tree, "metadata": {**made.tree["metadata"], "resourceVersion": None}} == {
         **tree,
@@ -86,19 +86,19 @@ async def test_object_lies_where_kube_apiserver_would_put_it(clients: Clients, k
     }
 
 
-async def test_write_to_one_server_is_shown_by_the_other(one: Client, other: Client) -> None:
+async def test_write_to_one_server_is_shown_by_the_other(client_a: Client, client_b: Client) -> None:
     for number in range(20):
-        made = await one.create(CONFIG_MAP, config_map(f"n{number}"))
-        assert (await other.get(CONFIG_MAP, f"n{number}", "default")) == made
-        await other.delete(CONFIG_MAP, f"n{number}", "default")
+        made = await client_a.create(CONFIG_MAP, config_map(f"n{number}"))
+        assert (await client_b.get(CONFIG_MAP, f"n{number}", "default")) == made
+        await client_b.delete(CONFIG_MAP, f"n{number}", "default")
         with pytest.raises(NotFound):
-            await one.get(CONFIG_MAP, f"n{number}", "default")
-    listed = await one.list(CONFIG_MAP, "default")
+            await client_a.get(CONFIG_MAP, f"n{number}", "default")
+    listed = await client_a.list(CONFIG_MAP, "default")
     assert int(listed.resource_version) >= int(made.resource_version)
 
 
-async def test_one_of_two_writes_to_one_object_is_refused(one: Client, other: Client) -> None:
-    made = await one.create(CONFIG_MAP, config_map("a", count="0"))
+async def test_one_of_two_writes_to_one_object_is_refused(client_a: Client, client_b: Client) -> None:
+    made = await client_a.create(CONFIG_MAP, config_map("a", count="0"))
 
     async def write(client: Client, who: str) -> str:
         tree = made.tree
@@ -109,14 +109,14 @@ async def test_one_of_two_writes_to_one_object_is_refused(one: Client, other: Cl
             return "refused"
         return who
 
-    done = await asyncio.gather(*(write(client, who) for client, who in ((one, "one"), (other, "other")) * 5))
+    done = await asyncio.gather(*(write(client, who) for client, who in ((client_a, "one"), (client_b, "other")) * 5))
     assert len(done) - done.count("refused") == 1
     (winner,) = set(done) - {"refused"}
-    for client in (one, other):
+    for client in (client_a, client_b):
         assert (await client.get(CONFIG_MAP, "a", "default")).tree["data"]["by"] == winner
 
 
-async def test_one_of_many_creations_succeeds(one: Client, other: Client) -> None:
+async def test_one_of_many_creations_succeeds(client_a: Client, client_b: Client) -> None:
     async def create(client: Client) -> bool:
         try:
             await client.create(CONFIG_MAP, config_map("a"))
@@ -124,33 +124,35 @@ async def test_one_of_many_creations_succeeds(one: Client, other: Client) -> Non
             return False
         return True
 
-    assert sum(await asyncio.gather(*(create(client) for client in (one, other) * 5))) == 1
+    assert sum(await asyncio.gather(*(create(client) for client in (client_a, client_b) * 5))) == 1
 
 
-async def test_patches_by_both_are_all_made(one: Client, other: Client) -> None:
-    await one.create(CONFIG_MAP, config_map("a"))
+async def test_patches_by_both_are_all_made(client_a: Client, client_b: Client) -> None:
+    await client_a.create(CONFIG_MAP, config_map("a"))
 
     async def patch(client: Client, field: str) -> None:
         await client.patch(CONFIG_MAP, "a", "default", patch={"data": {field: "x"}}, type=PatchType.MERGE)
 
-    await asyncio.gather(*(patch(client, f"{who}{n}") for who, client in (("a", one), ("b", other)) for n in range(4)))
-    assert len((await one.get(CONFIG_MAP, "a", "default")).tree["data"]) == 8
+    await asyncio.gather(
+        *(patch(client, f"{who}{n}") for who, client in (("a", client_a), ("b", client_b)) for n in range(4))
+    )
+    assert len((await client_a.get(CONFIG_MAP, "a", "default")).tree["data"]) == 8
 
 
-async def test_a_watch_reports_writes_by_both_in_their_order(one: Client, other: Client) -> None:
-    start = (await one.list(CONFIG_MAP, "default")).resource_version
-    first = await one.create(CONFIG_MAP, config_map("a"))
-    second = await other.patch(CONFIG_MAP, "a", "default", patch={"data": {"k": "v"}}, type=PatchType.MERGE)
-    await other.delete(CONFIG_MAP, "a", "default")
+async def test_a_watch_reports_writes_by_both_in_their_order(client_a: Client, client_b: Client) -> None:
+    start = (await client_a.list(CONFIG_MAP, "default")).resource_version
+    first = await client_a.create(CONFIG_MAP, config_map("a"))
+    second = await client_b.patch(CONFIG_MAP, "a", "default", patch={"data": {"k": "v"}}, type=PatchType.MERGE)
+    await client_b.delete(CONFIG_MAP, "a", "default")
     stories = []
-    for client in (one, other):
-        found: list[WatchEvent] = []
+    for client in (client_a, client_b):
+        results: list[WatchEvent] = []
         async with asyncio.timeout(20):
             async for event in client.watch(CONFIG_MAP, "default", resource_version=start):
-                found.append(event)
+                results.append(event)
                 if event.type == "DELETED":
                     break
-        stories.append([(event.type, event.object.name, event.object.resource_version) for event in found])
+        stories.append([(event.type, event.object.name, event.object.resource_version) for event in results])
     assert stories[0] == stories[1]
     assert [each[:2] for each in stories[0]] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
     revisions = [int(each[2]) for each in stories[0]]
@@ -158,16 +160,16 @@ async def test_a_watch_reports_writes_by_both_in_their_order(one: Client, other:
     assert revisions[2] > revisions[1]
 
 
-async def test_namespace_is_emptied_once_by_either_server(one: Client, other: Client) -> None:
-    await one.create(NAMESPACE, {"metadata": {"name": "n"}})
+async def test_namespace_is_emptied_once_by_either_server(client_a: Client, client_b: Client) -> None:
+    await client_a.create(NAMESPACE, {"metadata": {"name": "n"}})
     for number in range(5):
-        await other.create(CONFIG_MAP, {"metadata": {"name": f"c{number}", "namespace": "n"}})
-    await one.delete(NAMESPACE, "n")
+        await client_b.create(CONFIG_MAP, {"metadata": {"name": f"c{number}", "namespace": "n"}})
+    await client_a.delete(NAMESPACE, "n")
     async with asyncio.timeout(20):
-        async for event in other.watch(NAMESPACE, resource_version="0"):
+        async for event in client_b.watch(NAMESPACE, resource_version="0"):
             if event.type == "DELETED":
                 break
-    assert (await other.list(CONFIG_MAP, "n")).items == []
+    assert (await client_b.list(CONFIG_MAP, "n")).items == []
 
 
 async def test_started_server_has_objects_and_last_changes(clients: Clients, keys: Keys) -> None:
@@ -241,21 +243,21 @@ async def test_mistake_of_ours_in_following_etcd_ends_server(clients: Clients, k
     await server.close()
 
 
-async def test_keys_of_others_do_not_disturb(clients: Clients, keys: Keys, one: Client) -> None:
+async def test_keys_of_others_do_not_disturb(clients: Clients, keys: Keys, client_a: Client) -> None:
     async with clients() as etcd:
         for path in (b"compact_rev_key", b"masterleases/10.0.0.1", b"\xff", b"unknown/a/b/c/d"):
             await etcd.put(keys.prefix + path, b"no object")
         await etcd.put(b"/elsewhere", b"")
-    assert await one.create(CONFIG_MAP, config_map("a")) is not None
-    assert (await one.get(CONFIG_MAP, "a", "default")).name == "a"
+    assert await client_a.create(CONFIG_MAP, config_map("a")) is not None
+    assert (await client_a.get(CONFIG_MAP, "a", "default")).name == "a"
 
 
-async def test_an_object_too_large_for_etcd_is_refused(one: Client) -> None:
+async def test_an_object_too_large_for_etcd_is_refused(client_a: Client) -> None:
     with pytest.raises(ApiError, match="etcdserver: request is too large") as refused:
-        await one.create(CONFIG_MAP, config_map("a", k='"' * 900_000))  # a quote is two bytes of JSON
+        await client_a.create(CONFIG_MAP, config_map("a", k='"' * 900_000))  # a quote is two bytes of JSON
     assert refused.value.status.code == 413
     with pytest.raises(NotFound):
-        await one.get(CONFIG_MAP, "a", "default")
+        await client_a.get(CONFIG_MAP, "a", "default")
 
 
 async def test_nothing_is_left_of_a_server(clients: Clients, keys: Keys) -> None:

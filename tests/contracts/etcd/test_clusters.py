@@ -84,11 +84,11 @@ async def test_members_know_each_other_and_have_same_hash(members: list[RealEtcd
     known = await client.members()
     hashes, ids = set(), set()
     for member in members:
-        async with member.client() as one:
-            await one.get(b"/same")  # it has caught up
-            found = await one.hash_kv(revision)
-            hashes.add(found.hash)
-            ids.add(found.header.member_id)
+        async with member.client() as opened:
+            await opened.get(b"/same")  # it has caught up
+            result = await opened.hash_kv(revision)
+            hashes.add(result.hash)
+            ids.add(result.header.member_id)
     assert len(hashes) == 1
     assert ids == {member.id for member in known}
     assert {member.name for member in known} == {"m0", "m1", "m2"}
@@ -128,23 +128,23 @@ async def test_writes_and_watches_go_on_without_one_member(
 
 async def test_member_alone_answers_nothing_that_may_be_old(members: list[RealEtcd], prefix: bytes) -> None:
     survivor, *others = members
-    async with survivor.client(timeout=2.0) as one:
-        await one.put(prefix, b"")
+    async with survivor.client(timeout=2.0) as opened:
+        await opened.put(prefix, b"")
         for other in others:
             await other.kill()
         try:
             with pytest.raises(Unavailable):
-                await one.get(prefix)
+                await opened.get(prefix)
             with pytest.raises(Unavailable) as failed:
-                await one.put(prefix, b"")
+                await opened.put(prefix, b"")
             assert failed.value.sent
-            stale = await one.do(Range(prefix, serializable=True))
+            stale = await opened.do(Range(prefix, serializable=True))
             assert stale.count == 1
-            assert len(await one.members(linearizable=False)) == 3
+            assert len(await opened.members(linearizable=False)) == 3
         finally:
             await asyncio.gather(*(other.start() for other in others))
-    async with survivor.client(timeout=SOON) as one:
-        assert await one.get(prefix) is not None
+    async with survivor.client(timeout=SOON) as opened:
+        assert await opened.get(prefix) is not None
 
 
 async def test_read_is_answered_while_another_member_froze(members: list[RealEtcd], prefix: bytes) -> None:

@@ -109,21 +109,23 @@ async def test_acknowledged_writes_survive_in_all_histories(tmp_path: Path, seed
     rng = random.Random(seed)
     async with (
         real_etcd(programs, tmp_path) as etcd,
-        serving(etcd, 1) as one,
+        serving(etcd, 1) as opened,
         serving(etcd, 2) as other,
         asyncio.timeout(120),
     ):
         for name in NAMES:
-            await one.create(CONFIG_MAP, {"metadata": {"name": name, "namespace": "default"}, "data": {"count": "0"}})
+            await opened.create(
+                CONFIG_MAP, {"metadata": {"name": name, "namespace": "default"}, "data": {"count": "0"}}
+            )
         stories: list[dict[str, list[int]]] = [{}, {}]
-        witnesses = [asyncio.ensure_future(witness(*each)) for each in zip((one, other), stories, strict=True)]
-        writers = [Writer(client, random.Random(rng.random())) for client in (one, other, one, other)]
+        witnesses = [asyncio.ensure_future(witness(*each)) for each in zip((opened, other), stories, strict=True)]
+        writers = [Writer(client, random.Random(rng.random())) for client in (opened, other, opened, other)]
         stop = asyncio.Event()
         disturbing = asyncio.ensure_future(disturb(etcd, rng, stop))
         await asyncio.gather(*(writer.run() for writer in writers))
         stop.set()
         await disturbing
-        await one.create(CONFIG_MAP, {"metadata": {"name": DONE, "namespace": "default"}})
+        await opened.create(CONFIG_MAP, {"metadata": {"name": DONE, "namespace": "default"}})
         await asyncio.gather(*witnesses)
         last = {
             item.name: int(item.tree["data"]["count"])

@@ -124,8 +124,8 @@ class Story:
     async def _serves_all(self, folder: Path, *, leases: bool) -> None:
         expected = self.load.at(await self.load.seen_all())
         async with real_etcd(self.etcd.programs, folder) as etcd, etcd.client() as client:
-            found = await everything(client)
-        assert [_told(item, leases=leases) for item in found] == [_told(item, leases=leases) for item in expected]
+            result = await everything(client)
+        assert [_told(item, leases=leases) for item in result] == [_told(item, leases=leases) for item in expected]
 
 
 def _told(item: KeyValue, *, leases: bool) -> tuple[object, ...]:

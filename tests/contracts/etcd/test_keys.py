@@ -42,9 +42,9 @@ async def test_a_key_counts_its_revisions_and_versions(client: Client, prefix: b
 async def test_values_may_be_empty_or_any_bytes(client: Client, prefix: bytes) -> None:
     for value in (b"", b"\0", bytes(range(256))):
         await client.put(prefix + b"k", value)
-        found = await client.get(prefix + b"k")
-        assert found is not None
-        assert found.value == value
+        stored = await client.get(prefix + b"k")
+        assert stored is not None
+        assert stored.value == value
 
 
 async def test_a_key_can_be_read_as_it_was(client: Client, prefix: bytes) -> None:
@@ -89,9 +89,9 @@ async def test_range_without_end_has_all_keys_from_its_start(client: Client, pre
 
 async def test_a_limit_cuts_and_the_count_does_not(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a", "b", "c")
-    for limit, found, more in ((1, ["a"], True), (2, ["a", "b"], True), (3, ["a", "b", "c"], False)):
+    for limit, item, more in ((1, ["a"], True), (2, ["a", "b"], True), (3, ["a", "b", "c"], False)):
         read = await client.do(Range(prefix, prefix_range_end(prefix), limit=limit))
-        assert (names(read), read.count, read.more) == (found, 3, more)
+        assert (names(read), read.count, read.more) == (item, 3, more)
 
 
 async def test_pages_are_of_one_revision(client: Client, prefix: bytes) -> None:
@@ -117,7 +117,7 @@ async def test_keys_alone_or_only_their_number(client: Client, prefix: bytes) ->
 
 
 @pytest.mark.parametrize(
-    ("target", "order", "found"),
+    ("target", "order", "item"),
     [
         ("KEY", "NONE", ["a", "b", "c"]),
         ("KEY", "ASCEND", ["a", "b", "c"]),
@@ -131,27 +131,27 @@ async def test_keys_alone_or_only_their_number(client: Client, prefix: bytes) ->
         ("VALUE", "DESCEND", ["b", "c", "a"]),
     ],
 )
-async def test_ranges_are_sorted(client: Client, target: Target, order: Order, found: list[str]) -> None:
+async def test_ranges_are_sorted(client: Client, target: Target, order: Order, item: list[str]) -> None:
     prefix = f"/sorted/{target}/{order}/".encode()
     for key, value in (("c", "?"), ("a", "?"), ("b", "3"), ("a", "?"), ("a", "1"), ("c", "2")):
         await client.put(prefix + key.encode(), value.encode())
     read = await client.do(Range(prefix, prefix_range_end(prefix), target=target, order=order))
-    assert names(read) == found
+    assert names(read) == item
     limited = await client.do(Range(prefix, prefix_range_end(prefix), target=target, order=order, limit=2))
-    assert (names(limited), limited.more, limited.count) == (found[:2], True, 3)
+    assert (names(limited), limited.more, limited.count) == (item[:2], True, 3)
 
 
 async def test_ranges_within_bounds_of_revisions(client: Client, prefix: bytes) -> None:
     last = await filled(client, prefix, "a", "b", "c", "a")
     first, all_keys = last - 3, Range.of_prefix(prefix)
-    for bounds, found in (
+    for bounds, item in (
         ({"min_mod_revision": first + 2}, ["a", "c"]),
         ({"max_mod_revision": first + 2}, ["b", "c"]),
         ({"min_mod_revision": first + 2, "max_mod_revision": first + 2}, ["c"]),
         ({"min_create_revision": first + 1}, ["b", "c"]),
         ({"max_create_revision": first}, ["a"]),
     ):
-        assert names(await client.do(replace(all_keys, **bounds))) == found
+        assert names(await client.do(replace(all_keys, **bounds))) == item
 
 
 async def test_a_put_reports_what_was_there_if_asked(client: Client, prefix: bytes) -> None:
@@ -169,14 +169,14 @@ async def test_a_put_may_keep_the_value_or_the_lease(client: Client, prefix: byt
     lease = await client.grant(600)
     await client.do(Put(key, b"kept", lease.id))
     await client.do(Put(key, ignore_value=True))
-    found = await client.get(key)
-    assert found is not None
-    assert (found.value, found.lease, found.version) == (b"kept", 0, 2)
+    value = await client.get(key)
+    assert value is not None
+    assert (value.value, value.lease, value.version) == (b"kept", 0, 2)
     await client.do(Put(key, b"kept", lease.id))
     await client.do(Put(key, b"new", ignore_lease=True))
-    found = await client.get(key)
-    assert found is not None
-    assert (found.value, found.lease, found.version) == (b"new", lease.id, 4)
+    value = await client.get(key)
+    assert value is not None
+    assert (value.value, value.lease, value.version) == (b"new", lease.id, 4)
     await client.revoke(lease.id)
 
 
@@ -206,9 +206,9 @@ async def test_a_range_needs_a_key(client: Client) -> None:
 
 async def test_deletion_reports_the_number_and_the_keys(client: Client, prefix: bytes) -> None:
     last = await filled(client, prefix, "a", "b", "c")
-    one = await client.do(DeleteRange(prefix + b"a", prev_kv=True))
-    assert (one.deleted, [item.key for item in one.previous]) == (1, [prefix + b"a"])
-    assert one.header.revision == last + 1
+    result = await client.do(DeleteRange(prefix + b"a", prev_kv=True))
+    assert (result.deleted, [item.key for item in result.previous]) == (1, [prefix + b"a"])
+    assert result.header.revision == last + 1
     rest = await client.do(DeleteRange(prefix, prefix_range_end(prefix)))
     assert (rest.deleted, rest.previous, rest.header.revision) == (2, (), last + 2)
 
@@ -233,8 +233,8 @@ async def test_compacted_revisions_can_not_be_read(client: Client, prefix: bytes
     await client.compact(second)
     with pytest.raises(Compacted, match="etcdserver: mvcc: required revision has been compacted"):
         await client.get(key, revision=first)
-    found = await client.get(key, revision=second)  # the revision itself stays readable
-    assert found == KeyValue(key, b"2", first, second, 2, 0)
+    value = await client.get(key, revision=second)  # the revision itself stays readable
+    assert value == KeyValue(key, b"2", first, second, 2, 0)
     assert await client.get(key, revision=third) == KeyValue(key, b"3", first, third, 3, 0)
 
 
@@ -267,9 +267,9 @@ async def test_a_request_that_is_too_large_is_refused(client: Client, prefix: by
         await client.put(prefix + b"k", b"x" * (1536 * 1024 + 1))
     with pytest.raises(RequestTooLarge, match="larger than max"):  # gRPC's own limit is half a MiB above
         await client.put(prefix + b"k", b"x" * (2560 * 1024))
-    found = await client.get(prefix + b"k")
-    assert found is not None
-    assert found.version == 1
+    value = await client.get(prefix + b"k")
+    assert value is not None
+    assert value.version == 1
 
 
 async def test_stale_read_equals_any_on_a_single_member(client: Client, prefix: bytes) -> None:

@@ -53,8 +53,8 @@ async def test_restored_etcd_starts_with_the_same_numbers(component: Component, 
     assert done.contents.leases == (12,)
     async with real_etcd(programs_of(component), folder) as again, again.client() as client:
         assert await everything(client) == expected
-        found = await client.hash_kv()
-        assert (found.header.revision, found.hash) == (last, hashed.hash)
+        result = await client.hash_kv()
+        assert (result.header.revision, result.hash) == (last, hashed.hash)
         assert sorted(await client.leases()) == [11, 12]
         assert (await client.time_to_live(12, keys=True)).keys == (b"e",)
         assert [member.name for member in await client.members()] == ["default"]
@@ -173,9 +173,9 @@ async def test_etcdutl_agrees_with_the_database(tmp_path: Path) -> None:
     arguments: list[str | Path] = [etcdutl, "snapshot", "status", path, "--write-out", "json"]
     shown = await asyncio.to_thread(lambda: subprocess.run(arguments, capture_output=True, check=True))
     status = json.loads(shown.stdout)
-    with Database.open(path) as found:
-        check(found)
-        assert (status["revision"], status["hash"]) == (origin.model.revision, crc32c(_content(found)))
+    with Database.open(path) as opened:
+        check(opened)
+        assert (status["revision"], status["hash"]) == (origin.model.revision, crc32c(_content(opened)))
 
 
 def _content(database: Database) -> Iterator[bytes]:

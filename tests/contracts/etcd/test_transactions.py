@@ -53,8 +53,8 @@ async def test_a_comparison_holds_or_not(
         number = getattr(item, target)
         operands = (number - 1, number, number + 1)
     compare = getattr(requests, target)
-    found = tuple([await holds(client, compare(key, relation, operand)) for operand in operands])
-    assert found == (below, same, above)
+    result = tuple([await holds(client, compare(key, relation, operand)) for operand in operands])
+    assert result == (below, same, above)
     await client.revoke(lease.id)
 
 
@@ -187,9 +187,9 @@ async def test_failing_read_at_a_revision_writes_nothing(client: Client, prefix:
         await client.do(Txn((), (Put(key, b"3"), Range(key, revision=second + 10))))
     with pytest.raises(LeaseNotFound):
         await client.do(Txn((), (Put(key, b"3"), Put(prefix + b"l", b"", 12345))))
-    found = await client.get(key)
-    assert found is not None
-    assert found.value == b"2"
+    stored = await client.get(key)
+    assert stored is not None
+    assert stored.value == b"2"
 
 
 async def test_a_key_may_be_written_once_in_a_transaction(client: Client, prefix: bytes) -> None:

@@ -82,8 +82,8 @@ async def test_backups_span_every_upgrade_of_etcd(tmp_path: Path) -> None:
     done, folder = await restored(origin, tmp_path, bump=0)
     assert (done.contents.revision, done.is_complete) == (ends[-1], True)
     assert done.etcd == MINORS[:2]  # the full snapshot is of the first, whatever the deltas are of
-    with Database.open(database(folder / "data")) as found:
-        check(found)
+    with Database.open(database(folder / "data")) as opened:
+        check(opened)
     async with real_etcd(programs(done.etcd[-1]), folder) as again, again.client() as client:
         assert await everything(client) == expected
         assert (await client.hash_kv()).header.revision == hashed.header.revision
@@ -97,11 +97,11 @@ async def test_a_snapshot_says_which_etcd_starts_with_it(tmp_path: Path, minor: 
         await origin.full()
         done, folder = await restored(origin, tmp_path)
     assert minor in done.etcd
-    for one in done.etcd:
-        assert await starts(one, folder)
+    for element in done.etcd:
+        assert await starts(element, folder)
     older = [item for item in MINORS[: MINORS.index(minor)] if item != "3.5"]  # 3.5 does not look at the version
-    for one in older:
-        assert not await starts(one, folder)
+    for element in older:
+        assert not await starts(element, folder)
 
 
 @pytest.mark.parametrize(("before", "after"), UPGRADES)
@@ -154,7 +154,7 @@ async def cluster_version(client: Client, path: Path) -> str:
     async with aclosing(client.snapshot()) as chunks:
         content = b"".join([chunk.data async for chunk in chunks])
     path.write_bytes(content[: len(content) // PAGE * PAGE])  # without the checksum that follows the pages
-    with Database.open(path) as found:
-        bucket = found.bucket(backend.CLUSTER)
+    with Database.open(path) as opened:
+        bucket = opened.bucket(backend.CLUSTER)
         assert bucket is not None
         return minor_of(dict(bucket.items())[backend.CLUSTER_VERSION].decode())

@@ -23,11 +23,11 @@ SOON = 20.0
 
 async def events(watch: Watch, count: int) -> list[Event]:
     """The next events, as many or a few more if they come in whole revisions."""
-    found: list[Event] = []
+    results: list[Event] = []
     async with asyncio.timeout(SOON):
-        while len(found) < count:
-            found += (await anext(watch)).events
-    return found
+        while len(results) < count:
+            results += (await anext(watch)).events
+    return results
 
 
 async def progress(watch: Watch) -> int:
@@ -39,8 +39,8 @@ async def progress(watch: Watch) -> int:
     return changes.revision
 
 
-def short(found: list[Event]) -> list[tuple[str, str, bytes]]:
-    return [(each.type, each.item.key.decode().rpartition("/")[2], each.item.value) for each in found]
+def short(value: list[Event]) -> list[tuple[str, str, bytes]]:
+    return [(each.type, each.item.key.decode().rpartition("/")[2], each.item.value) for each in value]
 
 
 async def test_a_watch_reports_what_happens_from_now_on(client: Client, prefix: bytes) -> None:
@@ -68,10 +68,10 @@ async def test_watch_from_past_reports_what_happened_since(client: Client, prefi
     async with client.watch(prefix, prefix_range_end(prefix), start_revision=first) as watch:
         assert watch.revision == first - 1
         await client.put(prefix + b"b", b"2")
-        found = await events(watch, 4)
+        results = await events(watch, 4)
         assert watch.revision == first + 3
-    assert short(found) == [("PUT", "a", b"1"), ("PUT", "b", b"1"), ("DELETE", "a", b""), ("PUT", "b", b"2")]
-    assert [each.item.mod_revision for each in found] == [first, first + 1, first + 2, first + 3]
+    assert short(results) == [("PUT", "a", b"1"), ("PUT", "b", b"1"), ("DELETE", "a", b""), ("PUT", "b", b"2")]
+    assert [each.item.mod_revision for each in results] == [first, first + 1, first + 2, first + 3]
 
 
 async def test_a_watch_from_the_future_begins_there(client: Client, prefix: bytes) -> None:
@@ -99,15 +99,15 @@ async def test_a_large_history_comes_in_whole_revisions(client: Client, prefix: 
     for number in range(8):
         puts = tuple(Put(prefix + f"{number}-{part}".encode(), value) for part in range(12))
         last = (await client.do(Txn((), puts))).header.revision
-    found: list[Changes] = []
+    results: list[Changes] = []
     async with client.watch(prefix, prefix_range_end(prefix), start_revision=last - 7) as watch:
         async with asyncio.timeout(SOON):
             while watch.revision < last:
-                found.append(await anext(watch))
-    assert sum(len(changes.events) for changes in found) == 96
-    revisions = [{each.item.mod_revision for each in changes.events} for changes in found]
+                results.append(await anext(watch))
+    assert sum(len(changes.events) for changes in results) == 96
+    revisions = [{each.item.mod_revision for each in changes.events} for changes in results]
     assert all(left.isdisjoint(right) for left in revisions for right in revisions if left is not right)
-    assert [max(each) for each in revisions] == [changes.revision for changes in found]
+    assert [max(each) for each in revisions] == [changes.revision for changes in results]
 
 
 async def test_deleting_a_range_is_one_revision(client: Client, prefix: bytes) -> None:
@@ -126,9 +126,12 @@ async def test_watch_reports_what_was_there_before_if_asked(client: Client, pref
         await client.put(prefix + b"a", b"2")
         await client.delete(prefix + b"a")
         await client.put(prefix + b"a", b"3")
-        found = await events(watch, 4)
-    one, two = KeyValue(prefix + b"a", b"1", first, first, 1, 0), KeyValue(prefix + b"a", b"2", first, first + 1, 2, 0)
-    assert [each.previous for each in found] == [None, one, two, None]
+        results = await events(watch, 4)
+    result, two = (
+        KeyValue(prefix + b"a", b"1", first, first, 1, 0),
+        KeyValue(prefix + b"a", b"2", first, first + 1, 2, 0),
+    )
+    assert [each.previous for each in results] == [None, result, two, None]
 
 
 async def test_compacted_previous_value_is_left_out(client: Client, prefix: bytes) -> None:
@@ -137,10 +140,10 @@ async def test_compacted_previous_value_is_left_out(client: Client, prefix: byte
     third = await client.put(prefix + b"a", b"3")
     await client.compact(second, physical=True)
     async with client.watch(prefix, prefix_range_end(prefix), start_revision=second, prev_kv=True) as watch:
-        found = await events(watch, 2)
-    assert found[0].previous is None
-    assert found[1].previous is not None
-    assert (found[1].previous.mod_revision, found[1].item.mod_revision) == (second, third)
+        results = await events(watch, 2)
+    assert results[0].previous is None
+    assert results[1].previous is not None
+    assert (results[1].previous.mod_revision, results[1].item.mod_revision) == (second, third)
 
 
 async def test_filters_leave_out_puts_or_deletions(client: Client, prefix: bytes) -> None:
@@ -204,12 +207,12 @@ async def test_a_quiet_watch_gets_signs_of_progress_if_asked(
 
 async def test_many_watches_hear_of_one_write(client: Client, prefix: bytes) -> None:
     async with (
-        client.watch(prefix + b"a") as one,
+        client.watch(prefix + b"a") as opened,
         client.watch(prefix, prefix_range_end(prefix)) as below,
         client.watch(FROM_KEY, FROM_KEY) as everything,
     ):
         await client.put(prefix + b"a", b"1")
-        for watch in (one, below, everything):
+        for watch in (opened, below, everything):
             assert short(await events(watch, 1)) == [("PUT", "a", b"1")]
 
 
@@ -232,10 +235,10 @@ async def test_reopened_watch_loses_nothing(client: Client, prefix: bytes) -> No
         await watch.reopen()
         await client.put(prefix + b"a", b"2")
         async with asyncio.timeout(SOON):
-            found = list((await waiting).events)
-        if len(found) < 2:
-            found += await events(watch, 1)
-    assert short(found) == [("PUT", "a", b"1"), ("PUT", "a", b"2")]
+            results = list((await waiting).events)
+        if len(results) < 2:
+            results += await events(watch, 1)
+    assert short(results) == [("PUT", "a", b"1"), ("PUT", "a", b"2")]
 
 
 async def test_nothing_is_left_of_a_watch(clients: Clients, prefix: bytes) -> None:

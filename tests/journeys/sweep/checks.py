@@ -23,8 +23,8 @@ class Wrong(NamedTuple):
 
 
 async def cluster_of(h: History) -> Tree:
-    found = await there(h, (Cluster.resource, "garden", NAMESPACE))
-    return found.tree if found else {"metadata": {}, "status": {}}
+    result = await there(h, (Cluster.resource, "garden", NAMESPACE))
+    return result.tree if result else {"metadata": {}, "status": {}}
 
 
 async def ready_of(h: History) -> str:
@@ -41,15 +41,15 @@ async def wrong(h: History) -> list[Wrong]:
     tree = await cluster_of(h)
     status = tree.get("status") or {}
     by_type = {condition["type"]: condition for condition in status.get("conditions") or []}
-    found = []
+    results = []
     for type_ in ("Ready", "Synced"):
-        one = by_type.get(type_, {"status": "missing", "reason": "", "message": ""})
-        if one["status"] != "True":
-            found.append(Wrong(type_, one["reason"], one.get("message", "")))
-    if found:
-        return found
+        value = by_type.get(type_, {"status": "missing", "reason": "", "message": ""})
+        if value["status"] != "True":
+            results.append(Wrong(type_, value["reason"], value.get("message", "")))
+    if results:
+        return results
     if status.get("observedGeneration") != tree["metadata"].get("generation"):
-        found.append(Wrong("status", "", "observedGeneration is not the generation"))
+        results.append(Wrong("status", "", "observedGeneration is not the generation"))
     wanted, there_is = undisturbed(tuple(vars(h.wish).items())), await end_of(h)
     return [
         Wrong(name, "", f"{name}: is {there_is.get(name)}, undisturbed {wanted.get(name)}")
@@ -60,50 +60,50 @@ async def wrong(h: History) -> list[Wrong]:
 
 async def end_of(h: History) -> dict[str, object]:
     """The end state, without the names and numbers in which two environments may differ."""
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for where in await objects(h, *MADE):
-        one = await there(h, where)
-        if one is None or where in h.foreign:
+        result = await there(h, where)
+        if result is None or where in h.foreign:
             continue
-        kind, meta = where[0].kind, one.metadata
+        kind, meta = where[0].kind, result.metadata
         series = where[1].rstrip("0123456789") if kind.endswith("Template") else where[1]
-        found[f"{kind} {series}"] = _shape(one)
-        found[f"{kind} {series} held"] = sorted(meta.finalizers)
-        found[f"{kind} {series} owned"] = sorted(owner.kind for owner in meta.owner_references)
-        found[f"{kind} {series} labels"] = dict(sorted(meta.labels.items()))
+        results[f"{kind} {series}"] = _shape(result)
+        results[f"{kind} {series} held"] = sorted(meta.finalizers)
+        results[f"{kind} {series} owned"] = sorted(owner.kind for owner in meta.owner_references)
+        results[f"{kind} {series} labels"] = dict(sorted(meta.labels.items()))
     cluster = await there(h, (Cluster.resource, "garden", NAMESPACE))
     datacenter = await there(h, (DockerDatacenterConfig.resource, "garden", NAMESPACE))
-    found["Cluster held"] = sorted(cluster.metadata.finalizers) if cluster else None
-    found["datacenter owned"] = (
+    results["Cluster held"] = sorted(cluster.metadata.finalizers) if cluster else None
+    results["datacenter owned"] = (
         sorted(reference.kind for reference in datacenter.metadata.owner_references) if datacenter else None
     )
     copy = await there(h, (SECRET, "garden-kubeconfig", NAMESPACE))
-    found["copy of the kubeconfig"] = sorted(copy.tree["data"]) if copy else None
+    results["copy of the kubeconfig"] = sorted(copy.tree["data"]) if copy else None
     try:
         workload = await h.env.workload() if copy else None
         nodes = (await workload.list(NODE)).items if workload else []
-        found["nodes"] = sorted(_node(node) for node in nodes)
+        results["nodes"] = sorted(_node(node) for node in nodes)
     except KubeError as error:
-        found["nodes"] = f"no answer: {error}"
-    return found
+        results["nodes"] = f"no answer: {error}"
+    return results
 
 
-def _shape(one: Object) -> Tree:
+def _shape(object_: Object) -> Tree:
     """The desired content of an object, apart from names of templates."""
-    spec = one.tree.get("spec") or {}
-    if one.kind.endswith("Template"):
+    spec = object_.tree.get("spec") or {}
+    if object_.kind.endswith("Template"):
         return dict(spec)
     kept = {name: spec.get(name) for name in ("replicas", "version", "paused")}
     template = (spec.get("template") or {}).get("spec") or {}
     return kept | {"version of machines": template.get("version")}
 
 
-def _node(one: Object) -> tuple[str, str, str]:
-    conditions = one.tree["status"].get("conditions", [])
+def _node(object_: Object) -> tuple[str, str, str]:
+    conditions = object_.tree["status"].get("conditions", [])
     is_ready = any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
-    role = "worker" if "-md-" in one.name else "control plane"
-    group = "md-1" if "-md-1" in one.name else "md-0" if "-md-0" in one.name else ""
-    return role + group, one.tree["status"]["nodeInfo"]["kubeletVersion"], str(is_ready)
+    role = "worker" if "-md-" in object_.name else "control plane"
+    group = "md-1" if "-md-1" in object_.name else "md-0" if "-md-0" in object_.name else ""
+    return role + group, object_.tree["status"]["nodeInfo"]["kubeletVersion"], str(is_ready)
 
 
 ENDS: dict[tuple[tuple[str, Any], ...], dict[str, object]] = {}

@@ -107,16 +107,16 @@ async def annotate(h: History, marks: dict[str, str | None]) -> None:
 
 async def objects(h: History, *resources: Resource) -> list[Where]:
     """All objects that are made for the cluster, or kept beside it, in an order that depends on nothing."""
-    found: list[Where] = []
+    results: list[Where] = []
     for resource in resources or MADE:
         listed = await h.env.client.list(resource, SYSTEM_NAMESPACE)
-        found += [(resource, item.name, item.namespace) for item in listed.items]
-    return sorted(found, key=lambda item: (item[0].kind, item[1]))
+        results += [(resource, item.name, item.namespace) for item in listed.items]
+    return sorted(results, key=lambda item: (item[0].kind, item[1]))
 
 
 async def any_object(h: History, *resources: Resource) -> Where | None:
-    found = await objects(h, *resources)
-    return h.rng.choice(found) if found else None
+    results = await objects(h, *resources)
+    return h.rng.choice(results) if results else None
 
 
 async def there(h: History, where: Where) -> Object | None:

@@ -20,31 +20,31 @@ from tests.journeys.sweep.history import LONG, PAUSABLE, History, annotate, edit
 from tests.support.environments.managed_clusters import NAMESPACE
 
 
-async def remedy(h: History, found: Wrong) -> str:
+async def remedy(h: History, value: Wrong) -> str:
     """Do what is said; empty when nothing is said that one could do."""
-    if found.reason == "Drifted" and "correct-machines" in found.message:
+    if value.reason == "Drifted" and "correct-machines" in value.message:
         await annotate(h, {metadata_keys.DRIFT_ANNOTATION: "correct-machines"})
         return "correct drift, and replace machines"
-    if found.reason == Reason.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in found.message:
+    if value.reason == Reason.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in value.message:
         return await delete_and_ask_again(h)
-    if found.reason == "InPlaceUpgradeRefused" and "revert the change" in found.message:
+    if value.reason == "InPlaceUpgradeRefused" and "revert the change" in value.message:
         await h.ask(label="", taint="")
         return "take labels and taints back"
     if (
-        found.reason in ("Drifted", Reason.CLUSTER_API_OBJECT_DELETED)
-        and f"{metadata_keys.DRIFT_ANNOTATION}=correct" in found.message
+        value.reason in ("Drifted", Reason.CLUSTER_API_OBJECT_DELETED)
+        and f"{metadata_keys.DRIFT_ANNOTATION}=correct" in value.message
     ):
         await annotate(h, {metadata_keys.DRIFT_ANNOTATION: "correct"})
         return "correct drift"
-    if found.reason == Reason.CLUSTER_API_OBJECTS_MISSING and metadata_keys.GATE_ANNOTATION in found.message:
+    if value.reason == Reason.CLUSTER_API_OBJECTS_MISSING and metadata_keys.GATE_ANNOTATION in value.message:
         await annotate(h, {metadata_keys.GATE_ANNOTATION: None})
         return "have the cluster made anew"
-    if found.reason == Reason.MISSING_DEPENDENT_OBJECTS:
+    if value.reason == Reason.MISSING_DEPENDENT_OBJECTS:
         await h.ask()
         return "apply the datacenter again"
-    if "delete that object" in found.message or "belongs to somebody else" in found.message:
+    if "delete that object" in value.message or "belongs to somebody else" in value.message:
         for where in await objects(h):
-            if f"{where[0].kind}.{where[0].group} {where[2]}/{where[1]} (" not in found.message:
+            if f"{where[0].kind}.{where[0].group} {where[2]}/{where[1]} (" not in value.message:
                 continue
             if where in h.foreign:
                 await h.env.client.delete(where[0], where[1], where[2])
@@ -52,19 +52,19 @@ async def remedy(h: History, found: Wrong) -> str:
                 return f"remove {named(where)}"
             await edit(h, where, {"metadata": {"labels": names.labels(Key(NAMESPACE, "garden"))}})
             return f"give {named(where)} its labels"
-    if found.reason == "LabelsChanged":
-        return await set_back(h, found)
-    if CAPI_PAUSED in found.message or "paused" in found.message.lower():
+    if value.reason == "LabelsChanged":
+        return await set_back(h, value)
+    if CAPI_PAUSED in value.message or "paused" in value.message.lower():
         for where in await objects(h, *PAUSABLE):
-            if f"{where[0].kind} {where[2]}/{where[1]} " in found.message:
+            if f"{where[0].kind} {where[2]}/{where[1]} " in value.message:
                 await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
                 return f"have {named(where)} go on"
     return ""
 
 
-async def set_back(h: History, found: Wrong) -> str:
+async def set_back(h: History, value: Wrong) -> str:
     """Set a label to the value that the message names."""
-    said = _LABEL.search(found.message)
+    said = _LABEL.search(value.message)
     for where in await objects(h, *PAUSABLE) if said else ():
         if said and said["object"] == f"{where[0].kind} {where[2]}/{where[1]}":
             await edit(h, where, {"metadata": {"labels": {said["label"]: said["value"]}}})
@@ -96,8 +96,8 @@ async def ends_well(h: History) -> None:
     """Faults are over; people unpause what they paused. Raises `AssertionError` that tells the history."""
     await annotate(h, {PAUSED_ANNOTATION: None})
     for where in await objects(h, *PAUSABLE):
-        one = await there(h, where)
-        if one is not None and one.metadata.annotations.get(CAPI_PAUSED) != PAUSED_FOR_UPGRADE:
+        result = await there(h, where)
+        if result is not None and result.metadata.annotations.get(CAPI_PAUSED) != PAUSED_FOR_UPGRADE:
             await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
     for _ in range(8):
         left = await settled(h)

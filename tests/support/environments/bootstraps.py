@@ -209,8 +209,8 @@ async def upgrade(
 async def applied(client: Client, trees: Sequence[Tree]) -> None:
     """Apply a manifest, whose Cluster comes last, and wait until it is ready."""
     for tree in trees:
-        found = await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
-    await until_ready(client, found.key)
+        result = await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
+    await until_ready(client, result.key)
 
 
 async def put_under_git(cluster: Client, *, suspended: bool = False) -> None:
@@ -230,9 +230,9 @@ async def until_ready(client: Client, key: Key) -> None:
             await asyncio.sleep(1)
 
 
-def _is_ready(found: Object) -> bool:
-    status = found.decode(Cluster).status
-    return bool(status.ready) and status.observed_generation >= found.metadata.generation
+def _is_ready(object_: Object) -> bool:
+    status = object_.decode(Cluster).status
+    return bool(status.ready) and status.observed_generation >= object_.metadata.generation
 
 
 async def until_gone(client: Client, key: Key) -> None:

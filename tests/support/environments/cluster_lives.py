@@ -40,11 +40,11 @@ def conditions(cluster: Cluster) -> Mapping[str, str]:
 
 async def left(env: ManagedEnvironment) -> list[str]:
     """Everything in the system's namespace that is a cluster's."""
-    found = []
+    results = []
     for kind in CLUSTER_API_KINDS:
         listed = await env.client.list(kind.resource, SYSTEM_NAMESPACE)
-        found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
-    return found
+        results += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
+    return results
 
 
 def message_of(cluster: Cluster, type_: str) -> str:

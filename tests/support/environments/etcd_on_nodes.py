@@ -96,8 +96,8 @@ class History:
 
     def complete(self, size: int) -> list[dict[str, str]]:
         """The states in which this many members answered, each once in a row."""
-        found = [state for state in self.states if len(state) == size]
-        return [state for before, state in pairwise([{}, *found]) if state != before]
+        results = [state for state in self.states if len(state) == size]
+        return [state for before, state in pairwise([{}, *results]) if state != before]
 
     def add(self, versions: dict[str, str], hashes: Mapping[str, HashResult]) -> None:
         """Add an observation."""

@@ -39,9 +39,9 @@ def why_no_flux() -> str:
 async def real_flux(control_plane: ControlPlane, client: Client, folder: Path) -> AsyncIterator[None]:
     """Flux on a management cluster: its kinds, and both controllers, which end with the block."""
     await client.apply(NAMESPACE, {"metadata": {"name": FLUX_NAMESPACE}})
-    found = list(definitions())
-    await asyncio.gather(*(client.apply(CUSTOM_RESOURCE_DEFINITION, item) for item in found))
-    await until_established(client, {item["metadata"]["name"] for item in found})
+    results = list(definitions())
+    await asyncio.gather(*(client.apply(CUSTOM_RESOURCE_DEFINITION, item) for item in results))
+    await until_established(client, {item["metadata"]["name"] for item in results})
     async with supervised(folder, SystemClock()) as supervisor:
         await asyncio.gather(
             *(_start(controller.name, control_plane, client, supervisor) for controller in CONTROLLERS)

@@ -74,9 +74,9 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _number(connection: socket.socket) -> int:
-    found = connection.recv(8, socket.MSG_WAITALL)
-    assert len(found) == 8, "the fork server is gone"
-    return int.from_bytes(found, "big", signed=True)
+    result = connection.recv(8, socket.MSG_WAITALL)
+    assert len(result) == 8, "the fork server is gone"
+    return int.from_bytes(result, "big", signed=True)
 
 
 def serve(address: str) -> None:

@@ -176,7 +176,7 @@ async def _aggregate(client: Client, ca: bytes, port: int) -> None:
             if version.get("resources") and version["freshness"] == "Current"
         }
 
-    await eventually(discovered, lambda found: found >= set(GROUPS), within=PATIENCE, every=0.2)
+    await eventually(discovered, lambda value: value >= set(GROUPS), within=PATIENCE, every=0.2)
 
 
 def _program(

@@ -119,8 +119,8 @@ class Fleet:
         """Wait until none of these is left; of all, if no name is given."""
 
         async def is_gone() -> bool:
-            found = {item.name for item in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items}
-            return not (found & {*names} if names else found)
+            results = {item.name for item in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items}
+            return not (results & {*names} if names else results)
 
         await self.until(is_gone, lambda: f"Kustomization {names} is left")
 
@@ -174,10 +174,10 @@ class Fleet:
     async def said(self, resource: Resource, name: str) -> str:
         """The message of condition Ready while it is not True; empty when it is, or when there is none yet."""
         try:
-            found = await self.env.client.get(resource, name, FLUX_NAMESPACE)
+            flux_namespace = await self.env.client.get(resource, name, FLUX_NAMESPACE)
         except NotFound:
             return ""
-        conditions = (found.tree.get("status") or {}).get("conditions") or []
+        conditions = (flux_namespace.tree.get("status") or {}).get("conditions") or []
         ready = next((condition for condition in conditions if condition["type"] == "Ready"), {"status": "True"})
         return "" if ready["status"] == "True" else str(ready["message"])
 
@@ -187,15 +187,15 @@ class Fleet:
 
     async def until_said(self, resource: Resource, name: str, *words: str) -> str:
         """Wait until an object of Flux says that it failed, with these words."""
-        found = ""
+        status_text = ""
 
         async def so() -> bool:
-            nonlocal found
-            found = await self.said(resource, name)
-            return bool(found) and all(word in found for word in words)
+            nonlocal status_text
+            status_text = await self.said(resource, name)
+            return bool(status_text) and all(word in status_text for word in words)
 
-        await self.until(so, lambda: f"{resource.kind} {name} says {found!r}, expected {words}")
-        return found
+        await self.until(so, lambda: f"{resource.kind} {name} says {status_text!r}, expected {words}")
+        return status_text
 
     async def until_applied(self, name: str, commit: str = "") -> None:
         """Wait until Flux has applied a commit, the last that was pushed if none is given."""
@@ -205,10 +205,10 @@ class Fleet:
             nonlocal revision, message
             message = await self.said(KUSTOMIZATION, name)
             try:
-                found = await self.env.client.get(KUSTOMIZATION, name, FLUX_NAMESPACE)
+                kustomization = await self.env.client.get(KUSTOMIZATION, name, FLUX_NAMESPACE)
             except NotFound:
                 return False
-            revision = str((found.tree.get("status") or {}).get("lastAppliedRevision"))
+            revision = str((kustomization.tree.get("status") or {}).get("lastAppliedRevision"))
             return wanted in revision and not message
 
         await self.until(so, lambda: f"{name} is at {revision}, expected {wanted}: {message}")

@@ -35,12 +35,12 @@ COMPARED = {("get", plural) for plural in ("serviceaccounts", "clusterroles", "c
 
 def asked(env: ManagedEnvironment, agent: str = MANAGER_AGENT) -> Calls:
     """All calls so far of who calls himself so."""
-    found: Calls = Counter()
+    result: Calls = Counter()
     for server in (env.server, reach(env).server):
         for (verb, plural, subresource, by), count in server.requests.items():
             if by == agent and (verb, plural) not in COMPARED:
-                found[f"{verb} {plural}/{subresource}" if subresource else f"{verb} {plural}"] += count
-    return found
+                result[f"{verb} {plural}/{subresource}" if subresource else f"{verb} {plural}"] += count
+    return result
 
 
 def bill() -> Bill:

@@ -86,12 +86,12 @@ async def past_admission(client: Client) -> AsyncIterator[None]:
     """Writes within the block skip admission, as when the webhooks can't be reached and are ignored."""
     kinds = (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION)
     kept = [(kind, item) for kind in kinds for item in (await client.list(kind)).items]
-    for kind, one in kept:
-        await client.delete(kind, one.name)
+    for kind, element in kept:
+        await client.delete(kind, element.name)
     yield
-    for kind, one in kept:
-        metadata = {name: value for name, value in one.tree["metadata"].items() if name in ("name", "labels")}
-        await client.create(kind, {**one.tree, "metadata": metadata})
+    for kind, element in kept:
+        metadata = {name: value for name, value in element.tree["metadata"].items() if name in ("name", "labels")}
+        await client.create(kind, {**element.tree, "metadata": metadata})
 
 
 def condition_of(cluster: Cluster, type_: str) -> Condition:
@@ -105,15 +105,15 @@ def condition_of(cluster: Cluster, type_: str) -> Condition:
 async def generations(env: ManagedEnvironment) -> dict[str, int]:
     """Of control plane and worker node groups: another one means that somebody wrote to them."""
     kinds: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
-    found = [item for kind in kinds for item in (await env.client.list(kind, SYSTEM_NAMESPACE)).items]
-    return {item.name: item.metadata.generation for item in found}
+    results = [item for kind in kinds for item in (await env.client.list(kind, SYSTEM_NAMESPACE)).items]
+    return {item.name: item.metadata.generation for item in results}
 
 
 async def machines(env: ManagedEnvironment, *, control_plane: bool | None = None) -> list[Object]:
     """Machines, oldest first."""
-    found = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+    listed = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
     label = "cluster.x-k8s.io/control-plane"
-    chosen = [item for item in found if control_plane is None or (label in item.metadata.labels) is control_plane]
+    chosen = [item for item in listed if control_plane is None or (label in item.metadata.labels) is control_plane]
     return sorted(chosen, key=lambda item: (item.metadata.creation_timestamp or "", item.name))
 
 
@@ -127,10 +127,10 @@ async def identities(env: ManagedEnvironment) -> dict[str, str]:
 
 async def manifest(env: ManagedEnvironment, change: Tree) -> list[Tree]:
     """A Cluster as it is stored, with other fields of its spec."""
-    found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
+    result = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
     metadata = {"name": GARDEN.name, "namespace": NAMESPACE}
-    spec = {**found["spec"], **change}
-    return [{"apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata, "spec": spec}]
+    spec = {**result["spec"], **change}
+    return [{"apiVersion": result["apiVersion"], "kind": result["kind"], "metadata": metadata, "spec": spec}]
 
 
 async def until_so(
@@ -139,10 +139,10 @@ async def until_so(
     """Wait until an object is there and as described."""
     cache = env.manager.caches.of(resource, SYSTEM_NAMESPACE)
     key = Key(SYSTEM_NAMESPACE, name)
-    await until(cache, key, lambda found: found is not None and is_so(found.tree), seconds=seconds)
-    found = cache.get(key)
-    assert found is not None
-    return found.tree
+    await until(cache, key, lambda value: value is not None and is_so(value.tree), seconds=seconds)
+    value = cache.get(key)
+    assert value is not None
+    return value.tree
 
 
 def ready(tree: Tree) -> Tree:
@@ -156,12 +156,12 @@ def ready(tree: Tree) -> Tree:
 
 async def marks(env: ManagedEnvironment) -> list[str]:
     """Annotations of upgrades and pauses that are left on control plane, worker node groups and machines."""
-    found = []
+    results = []
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource, Machine.resource):
         for item in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             names = ("in-place-upgrade-needed", "cluster.x-k8s.io/paused", "in-place-fallback", "skip-remediation")
-            found += [f"{item.name}: {mark}" for mark in item.metadata.annotations if mark.endswith(names)]
-    return found
+            results += [f"{item.name}: {mark}" for mark in item.metadata.annotations if mark.endswith(names)]
+    return results
 
 
 async def until_machines(env: ManagedEnvironment, are_so: Callable[[list[Machine]], bool]) -> None:
@@ -171,7 +171,7 @@ async def until_machines(env: ManagedEnvironment, are_so: Callable[[list[Machine
     stop = cache.subscribe(lambda _old, _new, _first: changed.set())
     try:
         async with asyncio.timeout(900):
-            while not are_so([found.decode(Machine) for found in cache.list()]):
+            while not are_so([item.decode(Machine) for item in cache.list()]):
                 changed.clear()
                 await changed.wait()
     finally:

@@ -65,11 +65,11 @@ class Watcher:
 
     def identities(self) -> dict[str, str]:
         """Uids of Machines and nodes."""
-        found = [(MACHINES, self.management), (NODES, self._workload)]
+        results = [(MACHINES, self.management), (NODES, self._workload)]
         return {
-            f"{table} {key.name}": one.metadata.uid
-            for table, store in found
-            for key, one in store.table(table).objects.items()
+            f"{table} {key.name}": value.metadata.uid
+            for table, store in results
+            for key, value in store.table(table).objects.items()
         }
 
     def left(self) -> list[str]:
@@ -155,12 +155,12 @@ class Watcher:
         return planes, [node.name for node in nodes if node.name not in planes]
 
     def _unready(self) -> list[str]:
-        found = []
+        results = []
         for object_ in self._workload.table(NODES).objects.values():
             conditions = object_.tree["status"]["conditions"]
             if any(entry["type"] == "Ready" and entry["status"] != "True" for entry in conditions):
-                found.append(object_.name)
-        return found
+                results.append(object_.name)
+        return results
 
 
 def _is_upgrading(pod: Object) -> bool:
@@ -174,16 +174,16 @@ Story = Callable[[ManagedEnvironment, Upgraders, Watcher], Awaitable[None]]
 @cache
 def undisturbed(control_planes: int, workers: int) -> Recording:
     """Its upgrade when nothing goes wrong, from when it was asked for. Writes of the manager are marked."""
-    found: list[Recording] = []
+    results: list[Recording] = []
 
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await env.change(kubernetesVersion="1.36")
-        found.append(Recording(watcher.management, watcher.stores, env.manager.clock))
+        results.append(Recording(watcher.management, watcher.stores, env.manager.clock))
         await finish(env, watcher)
 
-    writes = Writes(landed=lambda: found[0].mark() if found else None)
+    writes = Writes(landed=lambda: results[0].mark() if results else None)
     tell(ready_cluster(control_planes, workers), story, wrap=writes)
-    return found[0]
+    return results[0]
 
 
 def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, seed: int = 2) -> None:
@@ -208,8 +208,10 @@ async def finish(env: ManagedEnvironment, watcher: Watcher) -> None:
 
 async def say_ready(env: ManagedEnvironment, workload: WorkloadCluster, node: str, status: str) -> None:
     """Set the condition Ready of a node: as its kubelet or, with `Unknown`, because that is silent."""
-    found = (await workload.client.get(NODE, node)).tree["status"]["conditions"]
+    result = (await workload.client.get(NODE, node)).tree["status"]["conditions"]
     now = timestamp(env.manager.clock.now())
-    told = [item | ({"status": status, "lastTransitionTime": now} if item["type"] == "Ready" else {}) for item in found]
+    told = [
+        item | ({"status": status, "lastTransitionTime": now} if item["type"] == "Ready" else {}) for item in result
+    ]
     patch: Tree = {"status": {"conditions": told}}
     await workload.client.patch(NODE, node, patch=patch, type=PatchType.MERGE, subresource="status")

@@ -98,10 +98,10 @@ class ManagedClusters:
 
     async def until(self, is_so: Callable[[Cluster], bool], key: Key = GARDEN, *, seconds: float = 900) -> Cluster:
         """Wait until a Cluster is as described. Raises `TimeoutError` that shows it."""
-        await self._until(key, lambda found: found is not None and is_so(read(found)), seconds)
-        found = self.clusters.get(key)
-        assert found is not None
-        return read(found)
+        await self._until(key, lambda value: value is not None and is_so(read(value)), seconds)
+        value = self.clusters.get(key)
+        assert value is not None
+        return read(value)
 
     async def until_ready(self, key: Key = GARDEN, *, seconds: float = 900) -> Cluster:
         """Wait until a Cluster is as it was asked for last."""
@@ -115,7 +115,7 @@ class ManagedClusters:
 
     async def until_gone(self, key: Key = GARDEN) -> None:
         """Wait until there is no such Cluster."""
-        await self._until(key, lambda found: found is None, 900)
+        await self._until(key, lambda value: value is None, 900)
 
     async def workload(self, key: Key = GARDEN) -> Client:
         """A client of a workload cluster, with the kubeconfig that lies beside its Cluster."""
@@ -137,12 +137,12 @@ class ManagedClusters:
 
     async def machine_names(self, cluster: str) -> dict[str, set[str]]:
         """Names of a cluster's Machines that stay, by the MachineDeployment, or empty for the control plane."""
-        found: dict[str, set[str]] = {}
+        results: dict[str, set[str]] = {}
         listed = await self.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={cluster}")
         for machine in listed.items:
             if machine.metadata.deletion_timestamp is None:
-                found.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
-        return found
+                results.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
+        return results
 
     async def until_machines_rest(self, cluster: str) -> None:
         """Wait until no Machine of the cluster is being deleted any more."""
@@ -185,8 +185,8 @@ class ManagedClusters:
                     changed.clear()
                     await changed.wait()
         except TimeoutError:
-            found = self.clusters.get(key)
-            raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
+            value = self.clusters.get(key)
+            raise TimeoutError(f"{key} is not as awaited: {value.tree if value else None}") from None
         finally:
             stop()
 

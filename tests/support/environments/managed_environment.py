@@ -350,10 +350,10 @@ def _is_still_prepared(kept: Store, kinds: tuple[type[KubeObject], ...]) -> bool
     """
     return any(
         all(
-            kept.table(table).objects.get(key) is one
+            kept.table(table).objects.get(key) is value
             for table, content in store.tables()
             if table not in _CHANGING
-            for key, one in content.objects.items()
+            for key, value in content.objects.items()
         )
         for (_, _, prepared_for), store in _PREPARED.items()
         if prepared_for == kinds
@@ -361,8 +361,8 @@ def _is_still_prepared(kept: Store, kinds: tuple[type[KubeObject], ...]) -> bool
 
 
 def _written(server: Server) -> Counter[Write]:
-    found: Counter[Write] = Counter()
+    result: Counter[Write] = Counter()
     for (verb, plural, subresource, agent), count in server.requests.items():
         if agent == MANAGER_AGENT and verb not in READING_VERBS and plural not in ("leases", "events"):
-            found[verb, plural, subresource] += count
-    return found
+            result[verb, plural, subresource] += count
+    return result

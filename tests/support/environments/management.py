@@ -154,7 +154,7 @@ class Production:
         before = _leader(leases.get(key))
         running = self.launch()
         try:
-            await until(leases, key, lambda found: _leader(found) not in {"", before}, seconds=START_SECONDS)
+            await until(leases, key, lambda value: _leader(value) not in {"", before}, seconds=START_SECONDS)
         except TimeoutError:
             running.check()
             raise
@@ -290,9 +290,9 @@ async def _espalier(*arguments: str) -> str:
 
 async def _remove_finalizers(client: Client) -> None:
     """A story that failed leaves Clusters; nobody is there any more to delete what was made for them."""
-    for found in (await client.list(Cluster.resource)).items:
+    for cluster in (await client.list(Cluster.resource)).items:
         patch = {"metadata": {"finalizers": None}}
-        await client.patch(Cluster.resource, found.name, found.namespace, patch=patch, type=PatchType.MERGE)
+        await client.patch(Cluster.resource, cluster.name, cluster.namespace, patch=patch, type=PatchType.MERGE)
 
 
 def _leader(lease: Object | None) -> str:

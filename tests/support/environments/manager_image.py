@@ -74,8 +74,8 @@ class Archive:
         """The statement of a type on an image."""
         digest = self.manifest(architecture)["digest"]
         manifests = [json.loads(self.blob(item)) for item in self.index if item.get("artifactType") == media_type]
-        (found,) = [manifest for manifest in manifests if manifest["subject"]["digest"] == digest]
-        return json.loads(self.blob(found["layers"][0]))
+        (element,) = [manifest for manifest in manifests if manifest["subject"]["digest"] == digest]
+        return json.loads(self.blob(element["layers"][0]))
 
     def unpack(self, root: Path, architecture: str = OWN) -> list[str]:
         """Make the root of a container; returns the paths of all its files."""

@@ -44,9 +44,9 @@ async def unasked(client: Client) -> AsyncIterator[None]:
         (VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS),
         (MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS),
     ]
-    found = [(await client.get(resource, name)).tree["webhooks"] for resource, name in configurations]
+    results = [(await client.get(resource, name)).tree["webhooks"] for resource, name in configurations]
     for resource, name in configurations:
         await client.delete(resource, name)
     yield
-    for (resource, name), hooks in zip(configurations, found, strict=True):
+    for (resource, name), hooks in zip(configurations, results, strict=True):
         await client.create(resource, {"metadata": {"name": name}, "webhooks": hooks})

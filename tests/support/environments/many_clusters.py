@@ -43,8 +43,8 @@ async def all_ready(clusters: Cache, count: int, *, seconds: float) -> None:
 
     stop = clusters.subscribe(look)
     try:
-        for found in clusters.list():
-            look(None, found, True)
+        for item in clusters.list():
+            look(None, item, True)
         async with asyncio.timeout(seconds):
             await enough.wait()
     finally:
@@ -67,12 +67,12 @@ def writes(servers: list[Server]) -> Writes:
 
 def servers(env: ManagedEnvironment, count: int) -> list[Server]:
     """The management cluster's API server, and those of all workload clusters."""
-    found = [env.server]
+    results = [env.server]
     for number in range(count):
         workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, f"garden-{number:03}"))
         assert workload is not None
-        found.append(workload.server)
-    return found
+        results.append(workload.server)
+    return results
 
 
 async def heard(env: ManagedEnvironment, count: int) -> Writes:

@@ -17,7 +17,7 @@ def mortal(env: ManagedEnvironment, fault: Interceptor) -> Client:
 
 def is_active(env: ManagedEnvironment) -> bool:
     """True if a management cluster acts on the garden, by either of its records."""
-    cluster, found = env.clusters.get(GARDEN), env.capi_objects.of(capi.Cluster.resource)
-    made = found.get(Key(SYSTEM_NAMESPACE, GARDEN.name))
+    cluster, result = env.clusters.get(GARDEN), env.capi_objects.of(capi.Cluster.resource)
+    made = result.get(Key(SYSTEM_NAMESPACE, GARDEN.name))
     of_capi = made is not None and not made.decode(capi.Cluster).spec.paused
     return of_capi or (cluster is not None and MOVE_ANNOTATION not in cluster.metadata.annotations)

@@ -87,7 +87,7 @@ class Provider:
         if manifest is not None:
             kind = eksa.cluster.Cluster.resource
             asked = await self.client.create(kind, manifest)
-            await self.until(kind, asked.name, lambda found: found is not None)
+            await self.until(kind, asked.name, lambda value: value is not None)
             labels |= {CLUSTER_NAME_LABEL: asked.name, CLUSTER_NAMESPACE_LABEL: asked.namespace}
         cluster = await self.client.create(Cluster.resource, body(Cluster.resource, name, spec={}))
         await self.client.create(
@@ -123,11 +123,11 @@ class Provider:
 
     async def delete_machine(self, name: str) -> None:
         await self.client.delete(DockerMachine.resource, name, "default")
-        await self.until(DockerMachine.resource, name, lambda found: found is None)
+        await self.until(DockerMachine.resource, name, lambda value: value is None)
 
     async def delete_cluster(self, name: str = "garden") -> None:
         await self.client.delete(DockerCluster.resource, name, "default")
-        await self.until(DockerCluster.resource, name, lambda found: found is None)
+        await self.until(DockerCluster.resource, name, lambda value: value is None)
 
     def node(self, name: str) -> tuple[NodeRecord, container.Running]:
         record = next(record for record in self.state.nodes() if record.name == name)
@@ -150,17 +150,17 @@ def body(
     return made if spec is None else made | {"spec": spec}
 
 
-def is_provisioned(found: Object | None) -> bool:
-    return bool(found and found.tree.get("status", {}).get("initialization", {}).get("provisioned"))
+def is_provisioned(value: Object | None) -> bool:
+    return bool(value and value.tree.get("status", {}).get("initialization", {}).get("provisioned"))
 
 
-def ready(found: Object | None) -> Tree:
-    conditions = found.tree.get("status", {}).get("conditions", []) if found else []
+def ready(value: Object | None) -> Tree:
+    conditions = value.tree.get("status", {}).get("conditions", []) if value else []
     return next((condition for condition in conditions if condition["type"] == "Ready"), {})
 
 
 def says(reason: str) -> Callable[[Object | None], bool]:
-    return lambda found: ready(found).get("reason") == reason
+    return lambda value: ready(value).get("reason") == reason
 
 
 @asynccontextmanager

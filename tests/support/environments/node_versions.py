@@ -33,8 +33,8 @@ def image_tags(minor: str) -> dict[str, str]:
     """Tags of the images that the system's containers of a Kubernetes minor version run, by container."""
     known = KUBERNETES[minor]
     programs = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
-    found = dict.fromkeys(programs, known.patch) | {"etcd": etcd_version(minor), "coredns": known.coredns}
-    return {name: f"v{version}-{distribution(minor)}" for name, version in found.items()}
+    result = dict.fromkeys(programs, known.patch) | {"etcd": etcd_version(minor), "coredns": known.coredns}
+    return {name: f"v{version}-{distribution(minor)}" for name, version in result.items()}
 
 
 def etcd_version(minor: str) -> str:
@@ -89,6 +89,6 @@ def _renewed(text: str, before: str, minor: str) -> str:
         before.replace(".", "-"): minor.replace(".", "-"),
         before: minor,
     }
-    for found, wanted in changes.items():
-        text = text.replace(found, wanted)
+    for item, wanted in changes.items():
+        text = text.replace(item, wanted)
     return text

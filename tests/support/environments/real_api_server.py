@@ -160,8 +160,8 @@ async def stop(env: OnRealApiServer) -> None:
 async def delete_all(env: AccountedClusters) -> None:
     """Delete every cluster of the users' namespace, and wait until it is gone."""
     for resource in (Cluster.resource, DockerDatacenterConfig.resource):
-        for found in (await env.client.list(resource, NAMESPACE)).items:
-            if found.name != "laptop":
+        for namespace in (await env.client.list(resource, NAMESPACE)).items:
+            if namespace.name != "laptop":
                 with suppress(NotFound):  # what a Cluster owns goes with it, sooner or later
-                    await env.client.delete(resource, found.name, NAMESPACE)
-                await env.until_gone(found.key)
+                    await env.client.delete(resource, namespace.name, NAMESPACE)
+                await env.until_gone(namespace.key)

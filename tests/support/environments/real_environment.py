@@ -122,8 +122,8 @@ class RealEnvironment:
         patient.patience = within + 60
         async with asyncio.timeout(within), patient.running("get", *which, "--watch", "-o", "json") as process:
             assert process.stdout is not None
-            async for found in _documents(process.stdout):
-                if is_so(found):
+            async for item in _documents(process.stdout):
+                if is_so(item):
                     return
         raise AssertionError(f"kubectl get {shlex.join(which)} --watch ended")
 
@@ -156,8 +156,8 @@ class RealEnvironment:
     async def nodes(self) -> list[Tree]:
         """`espalier nodes list`."""
         _, out, _ = await self.espalier("nodes", "list", "-o", "json")
-        found: list[Tree] = json.loads(out)["nodes"]
-        return found
+        result: list[Tree] = json.loads(out)["nodes"]
+        return result
 
 
 def environment_in(folder: Path, *flags: str) -> RealEnvironment:
@@ -196,9 +196,9 @@ async def _documents(stream: asyncio.StreamReader) -> AsyncIterator[Tree]:
             lines = []
 
 
-def made(found: Footprint, home: Path) -> dict[str, object]:
+def made(footprint: Footprint, home: Path) -> dict[str, object]:
     """The traces that nodes would leave: not the folder of the test itself."""
-    parts = vars(found) | {"files": {path for path in found.files if not path.startswith(str(home))}}
+    parts = vars(footprint) | {"files": {path for path in footprint.files if not path.startswith(str(home))}}
     return {name: part for name, part in parts.items() if name != "processes"} | {
-        "processes": {re.sub(r"^\d+ ", "", line) for line in found.processes if "systemd-nspawn" in line}
+        "processes": {re.sub(r"^\d+ ", "", line) for line in footprint.processes if "systemd-nspawn" in line}
     }

@@ -75,14 +75,14 @@ class Recording:
 
 def copied(source: Store, target: Store) -> Store:
     """Have a new store hold the same objects at the same revision; of changes before that it knows nothing."""
-    found = [
-        (int(one.resource_version), table, key, one)
+    results = [
+        (int(item.resource_version), table, key, item)
         for table, content in source.tables()
-        for key, one in content.objects.items()
+        for key, item in content.objects.items()
     ]
-    for revision, table, key, one in sorted(found, key=lambda entry: entry[0]):
+    for revision, table, key, item in sorted(results, key=lambda entry: entry[0]):
         target.revision = revision - 1
-        target.put(table, key, one)
+        target.put(table, key, item)
     target.revision = target.durable = source.revision
     target.compact(source.revision)
     return target

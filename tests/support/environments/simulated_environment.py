@@ -77,11 +77,11 @@ class Environment:
         """Create a cluster with a pod network, and wait until it is available. Returns a client for it."""
         for resource, body in manifest(name, control_planes, workers, max_surge, provider):
             await self.client.create(resource, body)
-        await self.until(KubeadmControlPlane.resource, name, lambda found: condition(found, "Initialized") == "True")
+        await self.until(KubeadmControlPlane.resource, name, lambda value: condition(value, "Initialized") == "True")
         workload = await self.connect(name)
         await workload.create(DAEMON_SET, pod_network())
-        await self.until(Cluster.resource, name, lambda found: condition(found, "Available") == "True")
-        await self.until(KubeadmControlPlane.resource, name, lambda found: is_settled(found, control_planes, OLD))
+        await self.until(Cluster.resource, name, lambda value: condition(value, "Available") == "True")
+        await self.until(KubeadmControlPlane.resource, name, lambda value: is_settled(value, control_planes, OLD))
         return workload
 
     async def revision(self) -> str:
@@ -100,7 +100,7 @@ class Environment:
     async def upgrade(self, name: str, *, control_planes: int, workers: int) -> None:
         """Bring the control plane, then the workers, to the next version."""
         await self.change(KubeadmControlPlane.resource, name, {"spec": {"version": NEW}})
-        await self.until(KubeadmControlPlane.resource, name, lambda found: is_settled(found, control_planes, NEW))
+        await self.until(KubeadmControlPlane.resource, name, lambda value: is_settled(value, control_planes, NEW))
         template = {"spec": {"template": {"spec": {"version": NEW}}}}
         await self.change(MachineDeployment.resource, f"{name}-md-0", template)
         await self.until_rolled_out(f"{name}-md-0", workers)
@@ -109,16 +109,16 @@ class Environment:
         """Wait until a deployment has so many machines, all as it asks for."""
         sets = self.cache(MachineSet.resource)
 
-        def is_so(found: Object | None) -> bool:
+        def is_so(value: Object | None) -> bool:
             labelled = sets.list(SYSTEM_NAMESPACE, f"{DEPLOYMENT_NAME_LABEL}={name}")
-            return is_rolled_out(found, replicas, [item.decode(MachineSet) for item in labelled])
+            return is_rolled_out(value, replicas, [item.decode(MachineSet) for item in labelled])
 
         await self.until(MachineDeployment.resource, name, is_so)
 
     async def delete(self, name: str) -> None:
         """Delete a cluster and wait until it is gone."""
         await self.client.delete(Cluster.resource, name, SYSTEM_NAMESPACE)
-        await self.until(Cluster.resource, name, lambda found: found is None)
+        await self.until(Cluster.resource, name, lambda value: value is None)
 
 
 @asynccontextmanager
@@ -211,15 +211,15 @@ def definition(resource: Resource) -> Tree:
     }
 
 
-def condition(found: Object | None, type_: str) -> str:
+def condition(value: Object | None, type_: str) -> str:
     """The status of a condition, empty when it is not there."""
-    conditions = found.tree.get("status", {}).get("conditions", []) if found else []
+    conditions = value.tree.get("status", {}).get("conditions", []) if value else []
     return next((entry["status"] for entry in conditions if entry["type"] == type_), "")
 
 
-def is_settled(found: Object | None, replicas: int, version: str) -> bool:
+def is_settled(value: Object | None, replicas: int, version: str) -> bool:
     """True if a control plane has so many machines, all of this version and available."""
-    status = found.decode(KubeadmControlPlane).status if found else None
+    status = value.decode(KubeadmControlPlane).status if value else None
     return status is not None and (
         status.version,
         status.replicas,
@@ -228,9 +228,9 @@ def is_settled(found: Object | None, replicas: int, version: str) -> bool:
     ) == (version, replicas, replicas, replicas)
 
 
-def is_rolled_out(found: Object | None, replicas: int, sets: Sequence[MachineSet]) -> bool:
+def is_rolled_out(value: Object | None, replicas: int, sets: Sequence[MachineSet]) -> bool:
     """True if a deployment has so many machines, all as wanted and available, and knows its present spec."""
-    deployment = found.decode(MachineDeployment) if found else None
+    deployment = value.decode(MachineDeployment) if value else None
     if deployment is None or deployment.status.observed_generation != deployment.metadata.generation:
         return False
     if rollouts.outdated_machines(deployment, sets):

@@ -279,10 +279,10 @@ class Simulated:
 
     def disk(self) -> dict[str, str]:
         """Checksum by path, of all files."""
-        found = (os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names)
+        result = (os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names)
         return {
             os.path.relpath(path, self.root): hashlib.sha256(Path(path).read_bytes()).hexdigest()
-            for path in sorted(found)
+            for path in sorted(result)
             if os.path.isfile(path)
         }
 

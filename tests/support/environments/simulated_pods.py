@@ -53,17 +53,17 @@ class Environment:
 
     async def until(self, name: str, holds: Callable[[Tree], bool]) -> Tree:
         """The pod, once something holds of it."""
-        found = None
+        result = None
         try:
             async with asyncio.timeout(PATIENCE):
                 while True:
                     self.changed.clear()
-                    found = self.workload.object(POD, Key("default", name))
-                    if found is not None and holds(found.tree):
-                        return found.tree
+                    result = self.workload.object(POD, Key("default", name))
+                    if result is not None and holds(result.tree):
+                        return result.tree
                     await self.changed.wait()
         except TimeoutError:
-            raise AssertionError(f"after {PATIENCE} s: {found and found.tree.get('status')}") from None
+            raise AssertionError(f"after {PATIENCE} s: {result and result.tree.get('status')}") from None
 
     async def ended(self, name: str) -> Tree:
         """The status of a pod that has ended."""
@@ -140,12 +140,12 @@ def phase(pod: Tree) -> str:
 
 def processes(home: Path, uid: str) -> list[int]:
     """Processes that run in a folder of the pod below `home`: uids repeat, those of other tests have the same."""
-    found = []
+    results = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
             cwd = (place / "cwd").readlink()
             if uid in cwd.parts and cwd.is_relative_to(home):
-                found.append(int(place.name))
+                results.append(int(place.name))
         except OSError:
             continue
-    return found
+    return results

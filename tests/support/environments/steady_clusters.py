@@ -43,7 +43,7 @@ def steady(
             await apply(env.client, count, **annotations)
             await all_ready(env.clusters, count, seconds=900)
             await asyncio.sleep(CALM)
-            found = await machines(env.client)
-        return Steady(count, store, stores, found, simulation.clock.now())
+            result = await machines(env.client)
+        return Steady(count, store, stores, result, simulation.clock.now())
 
     return run(main, epoch=since, seed=1)

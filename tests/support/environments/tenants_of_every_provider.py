@@ -64,7 +64,7 @@ def _settled(kinds: tuple[str, ...], since: datetime) -> Settled:
         tenants = (ALICE, BOB)
         async with managed_environment(simulation.clock, store=store, stores=stores, copies_to=tenants) as env:
             await make_all(env, kinds)
-            found = await machines(env.client)
-        return Settled(store, stores, found, simulation.clock.now())
+            result = await machines(env.client)
+        return Settled(store, stores, result, simulation.clock.now())
 
     return run(main, epoch=since, seed=1)

@@ -58,9 +58,9 @@ def between(story: Story, *, layers: Sequence[Layer] = LAYERS) -> None:
 
 
 async def side(client: Client) -> Side:
-    found = await Side.of(client)
-    assert found is not None
-    return found
+    result = await Side.of(client)
+    assert result is not None
+    return result
 
 
 async def mover(source: Client, target: Client) -> Mover:
@@ -78,22 +78,22 @@ async def back_up(client: Client, path: Path, keys: Sequence[Key] = (GARDEN,)) -
 
 async def restoring(path: Path, client: Client) -> Restore:
     """A restore from a folder, as `espalier move --from-folder` has it."""
-    found, target = folder.read(path), await side(client)
+    result, target = folder.read(path), await side(client)
 
     def finish(key: Key) -> None:
         folder.claim(path, [key], target.uid)
         folder.finish(path, key, target.uid)
 
-    finished = folder.finished(path, found.index.keys)
+    finished = folder.finished(path, result.index.keys)
     return Restore(
-        found.index.source, found.items, target, JUDGE, lambda _sentence: None, finished=finished, finish=finish
+        result.index.source, result.items, target, JUDGE, lambda _sentence: None, finished=finished, finish=finish
     )
 
 
 async def objects(env: ManagedClusters, cluster: str = GARDEN.name) -> set[str]:
     """The objects of a cluster in the system's namespace, Secrets included."""
-    found = set()
+    results = set()
     for resource in (*(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
         for item in (await env.client.list(resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={cluster}")).items:
-            found.add(f"{resource.kind} {item.name}")
-    return found
+            results.add(f"{resource.kind} {item.name}")
+    return results

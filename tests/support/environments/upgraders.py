@@ -75,8 +75,8 @@ class Upgraders:
         self._running: dict[str, asyncio.Task[None]] = {}
         workloads.subscribe(self._changed)
         garden = workloads.reach(GARDEN)
-        for found in garden.cache(POD).list() if garden else ():
-            self._changed(GARDEN, found)
+        for item in garden.cache(POD).list() if garden else ():
+            self._changed(GARDEN, item)
 
     def _changed(self, cluster: Key, object_: Object) -> None:
         if object_.kind != "Pod" or not object_.metadata.labels.get("eks-d-upgrader"):
@@ -152,7 +152,7 @@ class Upgraders:
         self, workload: WorkloadCluster, pod: Object, containers: list[Tree], states: list[dict[str, Any]], phase: str
     ) -> None:
         await self._kubelet(pod.tree["spec"]["nodeName"])
-        statuses = [{"name": one["name"], "state": state} for one, state in zip(containers, states, strict=True)]
+        statuses = [{"name": item["name"], "state": state} for item, state in zip(containers, states, strict=True)]
         status = {"phase": phase, "initContainerStatuses": statuses[:-1], "containerStatuses": statuses[-1:]}
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         try:

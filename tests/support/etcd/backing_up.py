@@ -16,13 +16,18 @@ THREE = Retention(Newest(3))
 
 @asynccontextmanager
 async def backing_up(
-    one: Setting, retention: Retention = THREE, may_delete: Callable[[], bool] = lambda: True
+    setting: Setting, retention: Retention = THREE, may_delete: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[Backups]:
-    settings = Settings(one.schedule, retention)
+    settings = Settings(setting.schedule, retention)
     backups = Backups(
-        one.client, lambda member: one.client, one.store, one.simulation.clock, settings, one.measures,
+        setting.client,
+        lambda member: setting.client,
+        setting.store,
+        setting.simulation.clock,
+        settings,
+        setting.measures,
         may_delete=may_delete,
-    )  # fmt: skip
+    )
     task = asyncio.create_task(backups.run())
     try:
         yield backups

@@ -177,14 +177,14 @@ class Model:
         return txn.success if all(map(self._holds, txn.compare)) else txn.failure
 
     def _holds(self, compare: Compare) -> bool:
-        found = [item for key, item in self.now.items() if _within(key, compare.key, compare.range_end)]
-        if not found and compare.target == "VALUE":
+        results = [item for key, item in self.now.items() if _within(key, compare.key, compare.range_end)]
+        if not results and compare.target == "VALUE":
             return False
         names = {"VERSION": "version", "CREATE": "create_revision", "MOD": "mod_revision", "LEASE": "lease"}
         name = names.get(compare.target, "value")
         return all(
             _related(getattr(item, name), compare.relation, compare.operand)
-            for item in found or [KeyValue(b"", b"", 0, 0, 0, 0)]
+            for item in results or [KeyValue(b"", b"", 0, 0, 0, 0)]
         )
 
 

@@ -60,12 +60,12 @@ class Load:
 
     def at(self, revision: int) -> tuple[KeyValue, ...]:
         """All keys as they were at a revision."""
-        found: dict[bytes, KeyValue] = {}
+        results: dict[bytes, KeyValue] = {}
         for event in self.events:
             if event.item.mod_revision > revision:
                 break
             if event.type == "DELETE":
-                del found[event.item.key]
+                del results[event.item.key]
             else:
-                found[event.item.key] = event.item
-        return tuple(found[key] for key in sorted(found))
+                results[event.item.key] = event.item
+        return tuple(results[key] for key in sorted(results))

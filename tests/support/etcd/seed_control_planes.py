@@ -97,8 +97,8 @@ class Plane:
         return bool(status.get("readyReplicas", 0) == replicas)
 
     async def etcd_ready(self) -> bool:
-        found = await self.client.get(Etcd.resource, "etcd-main", SHOOT)
-        return bool((found.tree.get("status") or {}).get("ready"))
+        stored = await self.client.get(Etcd.resource, "etcd-main", SHOOT)
+        return bool((stored.tree.get("status") or {}).get("ready"))
 
     async def answers(self) -> bool:
         """True if the shoot's API server answers."""

@@ -202,16 +202,16 @@ class EtcdSet:
                             return member
             return None
 
-        found: MemberOfSet | None = None
+        leading: MemberOfSet | None = None
 
         async def is_found() -> bool:
-            nonlocal found
-            found = await leads()
-            return found is not None
+            nonlocal leading
+            leading = await leads()
+            return leading is not None
 
         await eventually(is_found, told=self.logs)
-        assert found is not None
-        return found
+        assert leading is not None
+        return leading
 
     def logs(self) -> str:
         """The ends of all logs."""

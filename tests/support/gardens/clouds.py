@@ -75,8 +75,8 @@ class World:
         """The extensions of a seed, and its machine controller manager."""
         call = self.cloud.called_by(name)
         rng = self.simulation.random
-        found = [setup.component(call, self.stores, TIMING, lambda: f"{rng.getrandbits(64):x}")]
-        return [*found, machines.component(call, TIMING)] if with_machines else found
+        results = [setup.component(call, self.stores, TIMING, lambda: f"{rng.getrandbits(64):x}")]
+        return [*results, machines.component(call, TIMING)] if with_machines else results
 
     @asynccontextmanager
     async def extensions(

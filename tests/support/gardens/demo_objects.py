@@ -40,12 +40,12 @@ def objects_of_a_garden() -> list[Tree]:
             MigrationScenario(garden).begun("east"),
         ):
             spaces = await garden.client.list(core.NAMESPACE)
-            found = [item.tree for item in spaces.items if item.name.startswith(names.GARDEN_NAMESPACE)]
-            for namespace in [item["metadata"]["name"] for item in found]:
-                found += [secret.tree for secret in (await garden.client.list(core.SECRET, namespace)).items]
+            results = [item.tree for item in spaces.items if item.name.startswith(names.GARDEN_NAMESPACE)]
+            for namespace in [item["metadata"]["name"] for item in results]:
+                results += [secret.tree for secret in (await garden.client.list(core.SECRET, namespace)).items]
             for kind in sorted(GARDEN_KINDS, key=lambda kind: ORDER.get(kind.resource.kind, len(ORDER))):
-                found += [item.tree for item in (await garden.client.list(kind.resource)).items]
-            return [as_written(tree) for tree in found]
+                results += [item.tree for item in (await garden.client.list(kind.resource)).items]
+            return [as_written(tree) for tree in results]
 
     return virtual.run(main, epoch=EPOCH, seed=1)
 

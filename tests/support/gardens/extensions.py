@@ -82,10 +82,10 @@ class Seed:
 
     async def ask(self, resource: Resource, name: str, operation: str | None) -> Object:
         """Annotate a resource with an operation."""
-        found = await self.get(resource, name)
+        value = await self.get(resource, name)
         stamp = self.simulation.clock.now().isoformat() if operation else None
         annotations = {keys.OPERATION: operation, keys.TIMESTAMP: stamp}
-        return await self._patch(found, resource, {"metadata": {"annotations": annotations}})
+        return await self._patch(value, resource, {"metadata": {"annotations": annotations}})
 
     async def patch(
         self, resource: Resource, name: str, patch: dict[str, Any], subresource: str | None = None
@@ -115,18 +115,18 @@ class Seed:
         """The resource once that holds; simulated time passes meanwhile. Gives its tree, empty if it is gone."""
         end = self.simulation.clock.monotonic() + within
         while True:
-            found = await self.find(resource, name)
-            tree = found.tree if found else {}
+            result = await self.find(resource, name)
+            tree = result.tree if result else {}
             if holds(tree):
                 return tree
             assert self.simulation.clock.monotonic() < end, f"it never came to that: {tree}"
             await asyncio.sleep(0.25)
 
-    async def _patch(self, found: Object, resource: Resource, patch: Any, subresource: str | None = None) -> Object:
+    async def _patch(self, object_: Object, resource: Resource, patch: Any, subresource: str | None = None) -> Object:
         return await self.client.patch(
             resource,
-            found.name,
-            found.namespace or None,
+            object_.name,
+            object_.namespace or None,
             patch=patch,
             type=PatchType.MERGE,
             subresource=subresource,

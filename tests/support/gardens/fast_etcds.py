@@ -152,8 +152,8 @@ class FastEtcds:
         if self._bucket.is_cut or not self._objects().are_there:
             return False
         return any(
-            one.spec.replicas and one.spec.backup.source_store is None and place_of(one) == place
-            for _, one in self._etcds()
+            item.spec.replicas and item.spec.backup.source_store is None and place_of(item) == place
+            for _, item in self._etcds()
         )
 
     def close(self, place: Place) -> None:

@@ -136,9 +136,9 @@ class FastExtension:
                 await self._error(live, operation, wrong)
                 return Wait("StateInvalid", wrong, after=30)
         elif not is_left and live.namespace:
-            found = self._infrastructures.ensure(self._seed, live.namespace, self._kind.__name__, live.name)
+            result = self._infrastructures.ensure(self._seed, live.namespace, self._kind.__name__, live.name)
             if self._kind in KEEP_STATE:
-                status["state"] = {"id": found}
+                status["state"] = {"id": result}
         if self._kind is BackupEntry and not is_left and not await self._backup_secret(live):
             return Wait("NoNamespace", "the namespace is not there yet", after=2)
         status["lastOperation"] = {"type": operation, "state": OperationState.SUCCEEDED, "progress": 100}

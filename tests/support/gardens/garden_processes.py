@@ -270,24 +270,24 @@ async def process_garden(
 ) -> AsyncIterator[RealShoot]:
     """A garden of processes with a shoot on the first of the seeds; `is_gardener` with Gardener's API server and
     controllers. Skips the test where programs are not built."""
-    found = find_assets()
-    if found is None:
+    result = find_assets()
+    if result is None:
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
     if is_gardener and (lacking := why_no_gardener()):
         pytest.skip(lacking)
     async with AsyncExitStack() as stack:
         cluster = folder / "garden-cluster"
         if is_gardener:
-            control_plane = (await stack.enter_async_context(real_garden(cluster, found))).control_plane
+            control_plane = (await stack.enter_async_context(real_garden(cluster, result))).control_plane
             await start_controllers(control_plane)
         else:
-            control_plane = await stack.enter_async_context(real_control_plane(cluster, found))
-        planes = await stack.enter_async_context(RealControlPlanes.with_programs(found))
+            control_plane = await stack.enter_async_context(real_control_plane(cluster, result))
+        planes = await stack.enter_async_context(RealControlPlanes.with_programs(result))
         garden = ProcessGarden(control_plane, planes, folder, timing, is_gardener=is_gardener, new_seed=new_seed)
         stack.push_async_callback(garden.stop)
         await garden.start(["dev"])
         for name in seeds:
             await garden.add_seed(name)
-        shoot = RealShoot(garden, planes, MigrationScenario(garden, version=planes.version), found / "kubectl", folder)
+        shoot = RealShoot(garden, planes, MigrationScenario(garden, version=planes.version), result / "kubectl", folder)
         await stack.enter_async_context(shoot.scenario.begun(seeds[0]))
         yield shoot

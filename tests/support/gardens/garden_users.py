@@ -72,12 +72,12 @@ class GardenUser:
         """Wait until a Shoot is as described; raises with what it says if it never is."""
         end = asyncio.get_running_loop().time() + seconds
         while True:
-            found = await self.shoot(name)
-            if is_so(found):
-                return found
+            result = await self.shoot(name)
+            if is_so(result):
+                return result
             if asyncio.get_running_loop().time() > end:
                 raise TimeoutError(
-                    f"after {seconds} s: {msgspec.to_builtins(found.status)} {found.metadata.annotations}"
+                    f"after {seconds} s: {msgspec.to_builtins(result.status)} {result.metadata.annotations}"
                 )
             await asyncio.sleep(every)
 
@@ -97,12 +97,12 @@ class GardenUser:
         """The leftovers of a shoot in a seed: namespaces and Clusters and what has none."""
         technical_id = names.technical_id(PROJECT, name)
         client = self.garden.seeds[seed].client
-        found = []
+        results = []
         for resource in (core.NAMESPACE, Cluster.resource, BackupEntry.resource):
-            found += [
+            results += [
                 f"{item.kind} {item.name}" for item in (await client.list(resource)).items if technical_id in item.name
             ]
-        return found
+        return results
 
     async def secrets(self, seed: str, name: str = "apple") -> dict[str, dict[str, str]]:
         listed = await self.garden.seeds[seed].client.list(core.SECRET, names.technical_id(PROJECT, name))
@@ -118,8 +118,8 @@ def is_whole(shoot: Shoot, seed: str) -> bool:
 
 def requests(server: Server, agent: str) -> Counter[tuple[str, str]]:
     """A program's requests to a server, by verb and resource."""
-    found: Counter[tuple[str, str]] = Counter()
+    result: Counter[tuple[str, str]] = Counter()
     for (verb, resource, _sub, who), count in server.requests.items():
         if who == agent:
-            found[verb, resource] += count
-    return found
+            result[verb, resource] += count
+    return result

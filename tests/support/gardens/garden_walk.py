@@ -82,8 +82,8 @@ class Walk:
         name = self.rng.choice(self._names)
         what = "garden"
         try:
-            found = {item.name: item.decode(Shoot) for item in (await self.world.client.list(Shoot.resource)).items}
-            shoot = found.get(name)
+            results = {item.name: item.decode(Shoot) for item in (await self.world.client.list(Shoot.resource)).items}
+            shoot = results.get(name)
             if shoot is None:
                 what = "create"
                 await self.world.create_shoot(name, self.rng.choice([self._seed(), None]))

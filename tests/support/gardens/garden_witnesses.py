@@ -75,15 +75,15 @@ class OwnerWitness:
             case ListItems(_, tags):
                 return tags.get(SHOOT_TAG, "")
             case Delete(kind, id_):
-                found = (item for item in self.world.cloud.inventory.all(kind) if item.id == id_)
-                return next((item.tags.get(SHOOT_TAG, "") for item in found), "")
+                result = (item for item in self.world.cloud.inventory.all(kind) if item.id == id_)
+                return next((item.tags.get(SHOOT_TAG, "") for item in result), "")
 
 
 async def remains(world: World) -> list[str]:
     """Leftovers of shoots where they are not, in the cloud and in seeds, and parts that they lack or have lost."""
     shoots = {shoot.name: shoot.decode(Shoot) for shoot in (await world.client.list(Shoot.resource)).items}
     at = {names.technical_id(PROJECT, name): shoot.status.seed_name for name, shoot in shoots.items()}
-    found = [
+    results = [
         f"{kind} {item.name} of {item.tags.get(SHOOT_TAG)}, which is no shoot"
         for kind in ITEMS
         for item in world.cloud.inventory.all(kind)
@@ -93,23 +93,23 @@ async def remains(world: World) -> list[str]:
         technical_id = names.technical_id(PROJECT, name)
         machines = _tagged(world, "VirtualMachine", technical_id)
         if machines != (0 if shoot.status.hibernated else 1) or _tagged(world, "Network", technical_id) != 1:
-            found.append(f"{technical_id} has {machines} machines")
+            results.append(f"{technical_id} has {machines} machines")
         if not shoot.status.hibernated and world.witness.serving.get(technical_id) != shoot.status.seed_name:
-            found.append(f"{technical_id} is not served on {shoot.status.seed_name}")
+            results.append(f"{technical_id} is not served on {shoot.status.seed_name}")
         seed = world.seeds[shoot.status.seed_name or ""]
         etcd = (await seed.client.get(Etcd.resource, "etcd-main", technical_id)).decode(Etcd)
         if lost := world.buckets.lost(place_of(etcd)):
-            found.append(f"{technical_id} has lost {len(lost)} acknowledged writes, {lost[0]} first")
+            results.append(f"{technical_id} has lost {len(lost)} acknowledged writes, {lost[0]} first")
     states = {shoot_state.name for shoot_state in (await world.client.list(ShootState.resource)).items}
-    found += [f"ShootState {name}, of which there is no shoot" for name in states - shoots.keys()]
+    results += [f"ShootState {name}, of which there is no shoot" for name in states - shoots.keys()]
     for seed in world.seeds.values():
         for resource in (core.NAMESPACE, Cluster.resource, BackupEntry.resource):
-            for one in (await seed.client.list(resource)).items:
-                owner = next((each for each in at if each == one.name or f"{each}--" in one.name), None)
-                is_shoot = one.name.startswith(f"shoot--{PROJECT}--") or resource == BackupEntry.resource
-                if is_shoot and (owner is None or at[owner] != seed.name or names.is_source_backup_entry(one.name)):
-                    found.append(f"{one.kind} {one.name} in seed {seed.name}")
-    return found
+            for element in (await seed.client.list(resource)).items:
+                owner = next((each for each in at if each == element.name or f"{each}--" in element.name), None)
+                is_shoot = element.name.startswith(f"shoot--{PROJECT}--") or resource == BackupEntry.resource
+                if is_shoot and (owner is None or at[owner] != seed.name or names.is_source_backup_entry(element.name)):
+                    results.append(f"{element.kind} {element.name} in seed {seed.name}")
+    return results
 
 
 def _tagged(world: World, kind: ItemKind, technical_id: str) -> int:
@@ -120,6 +120,6 @@ def _tagged(world: World, kind: ItemKind, technical_id: str) -> int:
 async def unclean(world: World, *, seconds: float = 7200) -> list[str]:
     """The leftovers after some time in which all may be cleaned up."""
     end = asyncio.get_running_loop().time() + seconds
-    while (found := await remains(world)) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
+    while (result := await remains(world)) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
         await asyncio.sleep(60)
-    return found
+    return result

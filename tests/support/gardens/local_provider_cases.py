@@ -61,8 +61,8 @@ class Case:
 async def needs_of_workers(world: World, seed: Seed) -> dict[str, Any]:
     """A network and user data. A second seed restores the network of the first."""
     first = next(iter(world.seeds.values()))
-    found = await first.find(Infrastructure.resource, "infra")
-    state = state_in(found.tree) if found and first is not seed else None
+    result = await first.find(Infrastructure.resource, "infra")
+    state = state_in(result.tree) if result and first is not seed else None
     operation = "Restore" if state else "Create"
     asks = "restore" if state else "reconcile"
     await seed.make(Infrastructure.resource, "infra", INFRASTRUCTURE, asks=asks, state=state)

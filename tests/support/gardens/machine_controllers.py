@@ -116,13 +116,13 @@ async def _together(*programs: Coroutine[None, None, int]) -> int:
 @asynccontextmanager
 async def machine_shoot(folder: Path) -> AsyncIterator[RealShoot]:
     """A shoot on the first of two seeds with such machines. Skips the test where programs are not built."""
-    programs, found = machine_programs(), find_assets()
-    if found is None:
+    programs, result = machine_programs(), find_assets()
+    if result is None:
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
     made: list[MachineSeed] = []
 
     def new_seed(garden: Garden, name: str) -> MachineSeed:
-        seed = MachineSeed(garden, name, folder, found, programs)
+        seed = MachineSeed(garden, name, folder, result, programs)
         made.append(seed)
         return seed
 

@@ -155,9 +155,9 @@ class RealShoot:
 
     def seed(self, name: str) -> SimulatedSeed:
         """One of its seeds."""
-        found = self.garden.seeds[name]
-        assert isinstance(found, SimulatedSeed)
-        return found
+        result = self.garden.seeds[name]
+        assert isinstance(result, SimulatedSeed)
+        return result
 
     async def reaches(self, task: str) -> None:
         """Wait until the operation of the shoot is at a task, and waits there."""
@@ -181,10 +181,10 @@ class RealShoot:
     def kill(self, seed: str, pod: str, container: str) -> bool:
         """`kill -9` of a container, by the beginning of its pod's name; False if it does not run."""
         cluster = self.seed(seed).cluster
-        for found in cluster.workload.cache(POD).list():
-            if found.namespace == TECHNICAL_ID and found.name.startswith(pod):
+        for object_ in cluster.workload.cache(POD).list():
+            if object_.namespace == TECHNICAL_ID and object_.name.startswith(pod):
                 with suppress(KeyError):
-                    cluster.kill(found.key, container)
+                    cluster.kill(object_.key, container)
                     return True
         return False
 
@@ -227,17 +227,17 @@ async def real_shoot(
     With `machines` its nodes are real, and the pods on them write every second. Skips the test where real programs are
     not built.
     """
-    found = find_assets()
+    result = find_assets()
     other = built(etcd) if etcd is not None else None
     if etcd is not None and other is None:
         pytest.skip(f"etcd {etcd.version} was not built: run make real-assets")
-    if found is None:
+    if result is None:
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
     settings = quick_settings(timing=timing, nodes_timeout=2 if machines is None else 20)
     if machines is not None:
         settings = machines.settings(settings)
     async with (
-        RealControlPlanes.with_programs(found, etcd=other and other / "etcd") as planes,
+        RealControlPlanes.with_programs(result, etcd=other and other / "etcd") as planes,
         Garden.run_with(
             SystemClock(),
             random.SystemRandom(),
@@ -255,7 +255,7 @@ async def real_shoot(
 
         containers = machines.containers if machines is not None else WEB
         scenario = MigrationScenario(garden, tell, version=planes.version, nodes=nodes, containers=containers)
-        shoot = RealShoot(garden, planes, scenario, found / "kubectl", folder)
+        shoot = RealShoot(garden, planes, scenario, result / "kubectl", folder)
         began = time.monotonic()
         try:
             async with shoot.scenario.begun(SEEDS[0]), shoot.witnesses.looking(garden):

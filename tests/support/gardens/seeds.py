@@ -48,8 +48,8 @@ async def until(holds: Callable[[], object], *, seconds: float = PATIENCE) -> No
 
 
 def pod_of(seed: Seed, name: str, namespace: str = SHOOT) -> Tree | None:
-    found = seed.workload.object(POD, Key(namespace, name))
-    return None if found is None else found.tree
+    result = seed.workload.object(POD, Key(namespace, name))
+    return None if result is None else result.tree
 
 
 def is_ready(seed: Seed, name: str, namespace: str = SHOOT) -> bool:

@@ -85,10 +85,10 @@ class Made:
         env.capi_objects.of(Machine.resource).subscribe(self._changed)
 
     def _changed(self, old: Object | None, new: Object | None, first: bool) -> None:
-        found = new or old
-        assert found is not None
-        is_etcd = external_etcd.MACHINE_LABEL in found.metadata.labels
-        group = ETCD if is_etcd else found.metadata.labels.get(labels.DEPLOYMENT, "")
+        result = new or old
+        assert result is not None
+        is_etcd = external_etcd.MACHINE_LABEL in result.metadata.labels
+        group = ETCD if is_etcd else result.metadata.labels.get(labels.DEPLOYMENT, "")
         if old is None and not first:
             self.coming[group] += 1
         if new is None:

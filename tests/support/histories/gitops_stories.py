@@ -126,8 +126,8 @@ async def a_deleted_kustomization_of_flux(fleet: Fleet) -> None:
     await fleet.env.client.delete(KUSTOMIZATION, NAMESPACE, NAMESPACE)
     await fleet.until_no_kustomization(NAMESPACE)
     await asyncio.sleep(fleet.env.calm)
-    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
-    assert found.metadata.deletion_timestamp is None
+    stored = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert stored.metadata.deletion_timestamp is None
     await fleet.install(fleet.installation())
     fleet.add("garden", workerNodeGroupConfigurations=groups(3))
     await fleet.request()
@@ -147,8 +147,8 @@ async def an_adoption(fleet: Fleet) -> None:
     await fleet.env.until_ready(GARDEN)
     await asyncio.sleep(fleet.env.calm)
     assert await fleet.env.machine_names("garden") == machines
-    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
-    assert found.metadata.labels[NAME_LABEL] == "garden"
+    stored = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert stored.metadata.labels[NAME_LABEL] == "garden"
     fleet.add("garden", workerNodeGroupConfigurations=groups(3))
     await fleet.env.until(lambda cluster: cluster.spec.worker_node_group_configurations[0].count == 3)
     await fleet.env.until_ready(GARDEN)
@@ -209,8 +209,8 @@ async def a_refused_change(fleet: Fleet) -> None:
         "Ready": ("False", "ReconciliationFailed"),
         "Reconciling": ("True", "ProgressingWithRetry"),
     }
-    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
-    assert (found.metadata.uid, found.metadata.deletion_timestamp) == (uid, None)
+    stored = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert (stored.metadata.uid, stored.metadata.deletion_timestamp) == (uid, None)
     assert await fleet.env.machine_names("garden") == machines
     unchanged = await fleet.env.client.get(DockerDatacenterConfig.resource, "garden", DEFAULT)
     assert "team" not in unchanged.metadata.labels

@@ -34,8 +34,8 @@ PAUSED = "cluster.x-k8s.io/paused"
 
 async def discover(env: ManagedEnvironment) -> None:
     """Report that the hooks were discovered, as Cluster API does."""
-    found = {"type": "Discovered", "status": "True", "reason": "Discovered", "message": ""}
-    patch = {"status": {"conditions": [found | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+    results = {"type": "Discovered", "status": "True", "reason": "Discovered", "message": ""}
+    patch = {"status": {"conditions": [results | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
     await env.client.patch(
         ExtensionConfig.resource, RUNTIME_EXTENSION, patch=patch, type=PatchType.MERGE, subresource="status"
     )
@@ -43,11 +43,11 @@ async def discover(env: ManagedEnvironment) -> None:
 
 async def ask(env: ManagedEnvironment, machine: str) -> dict[str, Any]:
     """UpdateMachine, once."""
-    found = await env.client.get(Machine.resource, machine, SYSTEM_NAMESPACE)
-    config = found.decode(Machine).spec.bootstrap.config_ref
+    stored = await env.client.get(Machine.resource, machine, SYSTEM_NAMESPACE)
+    config = stored.decode(Machine).spec.bootstrap.config_ref
     assert config is not None
     bootstrap = await env.client.get(KubeadmConfig.resource, config.name, SYSTEM_NAMESPACE)
-    body = msgspec.json.encode({"desired": {"machine": found.tree, "bootstrapConfig": bootstrap.tree}})
+    body = msgspec.json.encode({"desired": {"machine": stored.tree, "bootstrapConfig": bootstrap.tree}})
     answer: dict[str, Any] = msgspec.json.decode(await env.webhooks.call(wire.path_of(wire.UPDATE_MACHINE), body))
     return answer
 
@@ -124,11 +124,11 @@ async def accept(env: ManagedEnvironment, machine: Object) -> None:
         (KubeadmConfig.resource, desired.bootstrap),
         (Machine.resource, desired.machine),
     ):
-        found = await env.client.get(resource, tree["metadata"]["name"], SYSTEM_NAMESPACE)
-        patch: Tree = {"spec": difference(found.tree["spec"], tree["spec"], exact=True)}
+        system_namespace = await env.client.get(resource, tree["metadata"]["name"], SYSTEM_NAMESPACE)
+        patch: Tree = {"spec": difference(system_namespace.tree["spec"], tree["spec"], exact=True)}
         if CLONED_FROM_NAME in tree["metadata"].get("annotations", {}):
             patch["metadata"] = {"annotations": {CLONED_FROM_NAME: tree["metadata"]["annotations"][CLONED_FROM_NAME]}}
-        await mark(env, found, resource, patch)
+        await mark(env, system_namespace, resource, patch)
 
 
 async def of_set(env: ManagedEnvironment, machine: Object, current: Parts, desired: Parts) -> dict[str, Any]:

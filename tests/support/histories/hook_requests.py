@@ -89,23 +89,23 @@ def set_objects(name: str, **spec: Any) -> Tree:
 
 def patched(objects: Mapping[str, Tree], answer: Mapping[str, Any]) -> dict[str, Tree]:
     """The objects with the patches of an answer."""
-    found = {}
+    results = {}
     for name, object_ in objects.items():
         patch = answer.get(f"{name}Patch")
         operations = msgspec.json.decode(base64.b64decode(patch["patch"])) if patch else []
-        found[name] = jsonpatch.apply_patch(object_, operations)
-    return found
+        results[name] = jsonpatch.apply_patch(object_, operations)
+    return results
 
 
 def compared(objects: Mapping[str, Tree]) -> dict[str, Any]:
     """The objects after the patches, as Cluster API compares them."""
-    found = {}
+    results = {}
     for name, object_ in objects.items():
         spec = object_["spec"] if name in ("machine", "infrastructureMachine", "bootstrapConfig") else None
         spec = object_["spec"]["template"]["spec"] if spec is None else spec
         left_out = ("clusterName", "bootstrap", "infrastructureRef") if name in ("machine", "machineSet") else ()
-        found[name] = {field: value for field, value in spec.items() if field not in (*left_out, "providerID")}
-    return found
+        results[name] = {field: value for field, value in spec.items() if field not in (*left_out, "providerID")}
+    return results
 
 
 def _rendered(make: Any, **spec: Any) -> dict[type[KubeObject], Tree]:

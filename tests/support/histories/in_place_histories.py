@@ -127,8 +127,8 @@ class History:
     async def any(self, resource: Resource, client: Client | None = None, *, label: str = "") -> str:
         """Name of one object of a kind, empty without any."""
         namespace = SYSTEM_NAMESPACE if resource.namespaced else None
-        found = await (client or self.env.client).list(resource, namespace)
-        names = sorted(item.name for item in found.items if not label or label in item.metadata.labels)
+        results = await (client or self.env.client).list(resource, namespace)
+        names = sorted(item.name for item in results.items if not label or label in item.metadata.labels)
         return self.rng.choice(names) if names else ""
 
     async def patch(self, resource: Resource, name: str, patch: Tree, subresource: str | None = None) -> str:
@@ -437,8 +437,8 @@ async def settled(h: History) -> list[str]:
     cluster = await h.env.client.get(Cluster.resource, "garden", NAMESPACE)
     said = [text for text in _said("Cluster", cluster.tree) if text]
     for kind in UPGRADES:
-        for one in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
-            said += _said(f"{kind.kind} {one.name}", one.tree)
+        for system_namespace in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
+            said += _said(f"{kind.kind} {system_namespace.name}", system_namespace.tree)
     return said or ["nothing is said"]
 
 
@@ -496,7 +496,7 @@ async def untrue(h: History) -> list[str]:
     """The differences between nodes and their Machines, in both directions."""
     version = h.wish.kubernetes
     loudness = (h.wish.fields["apiServerExtraArgs"] or {}).get("v")
-    wrong = [f"versions are {found}" for found in [h.watcher.versions()] if found != {version}]
+    wrong = [f"versions are {item}" for item in [h.watcher.versions()] if item != {version}]
     present = {machine.name: machine for machine in await machines(h.env)}
     planes = [name for name in present if "-md-" not in name]
     if (len(planes), len(present)) != (h.wish.planes, h.wish.planes + h.wish.workers):

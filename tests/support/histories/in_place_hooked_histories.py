@@ -90,8 +90,8 @@ class AskingClusterAPI:
     async def _next(self) -> None:
         owners = ((KubeadmControlPlane.resource, "garden", True), (MachineDeployment.resource, "garden-md-0", False))
         for resource, name, is_plane in owners:
-            found = await self._env.client.get(resource, name, SYSTEM_NAMESPACE)
-            owner = found.tree
+            system_namespace = await self._env.client.get(resource, name, SYSTEM_NAMESPACE)
+            owner = system_namespace.tree
             template = owner["spec"] if is_plane else owner["spec"]["template"]["spec"]
             for machine in await machines(self._env, control_plane=is_plane):
                 is_as_asked = machine.tree["spec"]["version"] == template["version"]
@@ -106,7 +106,7 @@ class AskingClusterAPI:
                     await self._keep_set(template)
                 # The simulated one says that all are up to date, for workers and the Cluster to follow.
                 annotations: Tree = {"metadata": {"annotations": {PAUSED: None}}}
-                await mark(self._env, found, resource, annotations)
+                await mark(self._env, system_namespace, resource, annotations)
 
     async def _keep_set(self, template: Tree) -> None:
         """The machines of a group stay in their MachineSet, which is what was asked for; Cluster API moves them."""
@@ -185,12 +185,12 @@ async def end_well(h: History, asking: AskingClusterAPI) -> None:
     else:
         raise AssertionError("\n".join(["no remedy helps:", *await settled(h)]))
     for kind in UPGRADES:
-        for one in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
-            assert kind is NodeUpgrade.resource, f"{kind.kind} {one.name}: hooks need none"
-            await h.env.client.delete(kind, one.name, SYSTEM_NAMESPACE)  # written by hand
+        for system_namespace in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
+            assert kind is NodeUpgrade.resource, f"{kind.kind} {system_namespace.name}: hooks need none"
+            await h.env.client.delete(kind, system_namespace.name, SYSTEM_NAMESPACE)  # written by hand
     await asyncio.sleep(CALM)
     wrong = [item for item in h.watcher.left() if not item.endswith(f" has {PAUSED}")]
-    wrong += [f"versions are {found}" for found in [h.watcher.versions()] if found != {NEW}]
+    wrong += [f"versions are {element}" for element in [h.watcher.versions()] if element != {NEW}]
     written = re.findall(r"write a NodeUpgrade: (?:hand-)?(\S+?)(?:-node-upgrader)? to ", "\n".join(h.told))
     by_hand = {what for what in h.watcher.broken if what.startswith("pods ") and any(item in what for item in written)}
     wrong += [what for what in h.watcher.broken if what not in by_hand or TWO_CONTROL_PLANES.fullmatch(what)]

@@ -129,8 +129,8 @@ async def apply(client: Client, count: int, **annotations: str) -> None:
         await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
 
 
-def is_synced(found: Object) -> bool:
-    status = found.decode(Cluster).status
+def is_synced(object_: Object) -> bool:
+    status = object_.decode(Cluster).status
     return any(condition.type == names.SYNCED and condition.status == "True" for condition in status.conditions)
 
 
@@ -144,7 +144,7 @@ async def scale(env: AccountedClusters, key: Key) -> tuple[set[str], set[str], l
     generations = await made_for(env, key)
     await env.change(key, workerNodeGroupConfigurations=THREE_WORKERS)
     await env.until_ready(key)
-    after = {found.name for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    after = {machine.name for machine in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
     assert sum(name.startswith(f"{key.name}-") for name in after) == 1 + 3
     grown = [what for what, number in (await made_for(env, key)).items() if generations.get(what) != number]
     all_of_it = {name for name in before if name.startswith(f"{key.name}-")}
@@ -153,12 +153,12 @@ async def scale(env: AccountedClusters, key: Key) -> tuple[set[str], set[str], l
 
 async def made_for(env: AccountedClusters, key: Key) -> dict[str, int]:
     """The objects of Cluster API that are made for a cluster, with their generations."""
-    found = {}
+    results = {}
     for resource in written(PROVIDERS):
         for object_ in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             if names.cluster_of(object_.metadata.labels) == key:
-                found[f"{resource.kind} {object_.name}"] = object_.metadata.generation
-    return found
+                results[f"{resource.kind} {object_.name}"] = object_.metadata.generation
+    return results
 
 
 async def scaling_replaces_no_machine(env: AccountedClusters, first: int = 0) -> None:
@@ -297,8 +297,8 @@ STORIES: Mapping[str, Callable[[], Story]] = {
 async def without_admission(client: Client) -> None:
     """Take our webhooks away, as long as nobody answers them or they would refuse what a story is about."""
     for resource in (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION):
-        for found in (await client.list(resource)).items:
-            await client.delete(resource, found.name)
+        for item in (await client.list(resource)).items:
+            await client.delete(resource, item.name)
 
 
 RESTORED: tuple[Resource, ...] = (
@@ -317,19 +317,21 @@ async def everything_of_the_garden(client: Client, *linked: Resource) -> list[tu
 
     `linked` are kinds of linked objects, if a provider has others than Docker.
     """
-    found = [(resource, item) for resource in (*linked, *RESTORED) for item in (await client.list(resource)).items]
-    found = [(resource, one) for resource, one in found if "garden" in one.name or one.key == names.GATE_KEY]
+    results = [(resource, item) for resource in (*linked, *RESTORED) for item in (await client.list(resource)).items]
+    results = [
+        (resource, value) for resource, value in results if "garden" in value.name or value.key == names.GATE_KEY
+    ]
     kinds = {resource.kind for resource in (*linked, *RESTORED)}
     while True:  # what the garbage collector is still going to delete is left out: it may need half a minute
-        uids = {one.metadata.uid for _, one in found}
+        uids = {value.metadata.uid for _, value in results}
         owned = [
-            (resource, one)
-            for resource, one in found
-            if all(ref.uid in uids or ref.kind not in kinds for ref in one.metadata.owner_references)
+            (resource, value)
+            for resource, value in results
+            if all(ref.uid in uids or ref.kind not in kinds for ref in value.metadata.owner_references)
         ]
-        if len(owned) == len(found):
-            return found
-        found = owned
+        if len(owned) == len(results):
+            return results
+        results = owned
 
 
 async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *, whole: bool = False) -> None:
@@ -353,10 +355,10 @@ async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *,
                 await change(patch={"metadata": {"managedFields": object_.tree["metadata"]["managedFields"]}})
 
     while waiting:
-        ready = [all(ref.uid in uids for ref in one.metadata.owner_references) for _, one in waiting]
+        ready = [all(ref.uid in uids for ref in item.metadata.owner_references) for _, item in waiting]
         assert any(ready), "somebody's owner is not among what is restored"
-        await asyncio.gather(*(make(*one) for one, is_ready in zip(waiting, ready, strict=True) if is_ready))
-        waiting = [one for one, is_ready in zip(waiting, ready, strict=True) if not is_ready]
+        await asyncio.gather(*(make(*item) for item, is_ready in zip(waiting, ready, strict=True) if is_ready))
+        waiting = [item for item, is_ready in zip(waiting, ready, strict=True) if not is_ready]
 
 
 def anew(tree: Tree, uids: Mapping[str, str]) -> Tree:
@@ -392,7 +394,7 @@ class Backup:
 
     async def restore(self, client: Client, *lost: Key) -> None:
         """Into an API server that knows nothing of a garden; without objects of the keys that were `lost`."""
-        await restore([(resource, one) for resource, one in self.objects if one.key not in lost], client)
+        await restore([(resource, value) for resource, value in self.objects if value.key not in lost], client)
         self.machines = {item.metadata.uid for item in (await client.list(Machine.resource)).items}
 
     async def is_left_alone(self, env: AccountedClusters) -> None:

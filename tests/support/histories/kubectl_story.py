@@ -105,11 +105,11 @@ async def inventory(management: Management) -> set[Listed]:
     kinds = [kind for kind in kinds if kind not in {"events", "events.events.k8s.io", "leases.coordination.k8s.io"}]
     table = "custom-columns=KIND:.kind,VERSION:.apiVersion,NAME:.metadata.name,NAMESPACE:.metadata.namespace"
     listed = await kubectl("get", ",".join(kinds), "--all-namespaces", "--no-headers", "-o", table)
-    found = set()
+    names = set()
     for kind, version, name, namespace in map(str.split, listed.splitlines()):
         group, _, version_in_group = version.rpartition("/")
-        found.add(Listed(f"{kind}.{version_in_group}.{group}" if group else kind, name, namespace))
-    return found
+        names.add(Listed(f"{kind}.{version_in_group}.{group}" if group else kind, name, namespace))
+    return names
 
 
 async def nothing_is_left(management: Management, before: set[Listed]) -> None:

@@ -91,8 +91,8 @@ def workers(config: str) -> Tree:
 
 async def generations(env: AccountedClusters) -> dict[str, int]:
     """Of the linked objects."""
-    found = [item for kind in KINDS for item in (await env.client.list(kind.resource, NAMESPACE)).items]
-    return {item.name: item.metadata.generation for item in found}
+    results = [item for kind in KINDS for item in (await env.client.list(kind.resource, NAMESPACE)).items]
+    return {item.name: item.metadata.generation for item in results}
 
 
 async def until_made(
@@ -108,8 +108,8 @@ async def until_made(
         def lacks(tree: Tree) -> object:
             for name in ("spec", *path):
                 tree = tree[name]
-            found = [user["name"] for user in tree["users"]]
-            return None if found == [wanted] else found
+            results = [user["name"] for user in tree["users"]]
+            return None if results == [wanted] else results
 
         return lacks
 
@@ -131,8 +131,8 @@ def a_reference_to_a_child_whose_generation_is_one_lower() -> Story:
     async def before(env: AccountedClusters) -> None:
         await put(env, MACHINES, "garden-others", spec={"users": ["cid"]})
         await env.change(workerNodeGroupConfigurations=[workers("garden-others")])
-        found = await generations(env)
-        assert found["garden-others"] == found["garden-workers"] - 1
+        result = await generations(env)
+        assert result["garden-others"] == result["garden-workers"] - 1
 
     async def after(env: AccountedClusters) -> None:
         await until_made(env, workers="cid")
@@ -248,16 +248,16 @@ def a_secret_that_goes_and_comes_again() -> Story:
 async def uproot(client: Client) -> None:
     """Delete what is linked, after the cluster."""
     for resource in (*(kind.resource for kind in KINDS), SECRET, CONFIG_MAP):
-        for found in (await client.list(resource)).items:
-            if found.name.startswith("garden"):
-                await client.delete(resource, found.name, found.namespace)
+        for item in (await client.list(resource)).items:
+            if item.name.startswith("garden"):
+                await client.delete(resource, item.name, item.namespace)
 
 
 async def back_up(env: AccountedClusters) -> Backup:
     """A garden that was planted."""
     backup = Backup()
     await backup.take(env, workers("garden-workers") | {"count": 2}, *(kind.resource for kind in KINDS), CONFIG_MAP)
-    assert names.GATE_KEY in {one.key for _, one in backup.objects}
+    assert names.GATE_KEY in {item.key for _, item in backup.objects}
     return backup
 
 
@@ -280,8 +280,8 @@ def seen(value: str) -> str:
 
 
 def _lacks(tree: Tree, wanted: str) -> object:
-    found = tree["metadata"]["annotations"][CARRIED]
-    return None if found == wanted else found
+    result = tree["metadata"]["annotations"][CARRIED]
+    return None if result == wanted else result
 
 
 def _mark(cluster: Cluster) -> str:

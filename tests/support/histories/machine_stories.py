@@ -84,11 +84,11 @@ async def rate_limits(env: ManagedClusters, cluster: str) -> None:
 def broken(tree: Tree, promised: Mapping[str, str]) -> dict[str, str]:
     """The conditions that are not as promised, but for what Cluster API says of names of kubelets' builds."""
     conditions = {condition["type"]: condition for condition in tree.get("status", {}).get("conditions", [])}
-    found = {type_: conditions.get(type_, {"status": "missing"}) for type_ in promised}
+    results = {type_: conditions.get(type_, {"status": "missing"}) for type_ in promised}
     return {
-        type_: f"{found[type_]['status']}: {found[type_].get('message', '')}"
+        type_: f"{results[type_]['status']}: {results[type_].get('message', '')}"
         for type_, status in promised.items()
-        if found[type_]["status"] != status and not _is_of_names(found[type_])
+        if results[type_]["status"] != status and not _is_of_names(results[type_])
     }
 
 
@@ -129,12 +129,12 @@ async def lives(env: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1
 
 async def left(env: ManagedClusters, name: str) -> list[str]:
     """Everything in the system's namespace that is a cluster's."""
-    found = []
+    results = []
     for kind in CLUSTER_API_KINDS:
         with suppress(NotFound):  # external etcd is a kind of EKS Anywhere's build of Cluster API
             listed = await env.client.list(kind.resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={name}")
-            found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
-    return found
+            results += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
+    return results
 
 
 async def hangs_and_goes_back(env: ManagedClusters, images: BrokenImages, key: Key, *, count: int) -> None:
@@ -170,8 +170,8 @@ async def can_not_go_back(env: ManagedClusters, key: Key) -> None:
 
 def differs(tree: Tree, **status: object) -> dict[str, object]:
     """The fields of a status that are not as described."""
-    found = tree.get("status", {})
-    return {field: found.get(field) for field, value in status.items() if found.get(field) != value}
+    stored = tree.get("status", {})
+    return {field: stored.get(field) for field, value in status.items() if stored.get(field) != value}
 
 
 def runs_newest(machine: Tree) -> bool:
@@ -183,13 +183,13 @@ Change = Callable[[Tree, random.Random], None]
 
 
 def control_plane(spec: Tree) -> Tree:
-    found: Tree = spec.setdefault("controlPlaneConfiguration", {"count": 1})
-    return found
+    result: Tree = spec.setdefault("controlPlaneConfiguration", {"count": 1})
+    return result
 
 
 def group(spec: Tree) -> Tree:
-    found: Tree = spec["workerNodeGroupConfigurations"][0]
-    return found
+    result: Tree = spec["workerNodeGroupConfigurations"][0]
+    return result
 
 
 def scales(spec: Tree, draw: random.Random) -> None:
@@ -279,12 +279,12 @@ Happened = dict[str, tuple[set[str], int]]
 
 
 def happened(before: dict[str, set[str]], after: dict[str, set[str]]) -> Happened:
-    found = {}
+    results = {}
     for name in before.keys() | after.keys():
         gone, come = before.get(name, set()) - after.get(name, set()), after.get(name, set()) - before.get(name, set())
         if gone or come:
-            found[name] = (gone, len(come))
-    return found
+            results[name] = (gone, len(come))
+    return results
 
 
 def planned(preview: Preview) -> Happened:

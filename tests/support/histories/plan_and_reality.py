@@ -60,11 +60,11 @@ async def apply(env: ManagedEnvironment, manifest: list[Tree]) -> None:
 
 
 def leaves_of_change(change: ObjectChange) -> Leaves:
-    found: Leaves = {}
+    results: Leaves = {}
     for field, old, new in change.fields:
         path = tuple(str(step) for step in paths.parse(field))
-        found |= compared(old, new, path)
-    return found
+        results |= compared(old, new, path)
+    return results
 
 
 def as_shown(leaves: Leaves) -> Leaves:

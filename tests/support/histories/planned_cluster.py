@@ -121,18 +121,18 @@ class Environment:
                 if "deletionTimestamp" in body["metadata"] and not body["metadata"].get("finalizers"):
                     del self.objects[resource, key]
             case Delete(resource, key, uid, graceful):
-                found = self.objects.get((resource, key))
-                assert found is None or found["metadata"]["uid"] == uid
+                value = self.objects.get((resource, key))
+                assert value is None or value["metadata"]["uid"] == uid
                 self.delete(resource, key, graceful=graceful)
 
     def delete(self, resource: Resource, key: Key, *, graceful: bool = False) -> None:
         """Delete an object, or mark it as being deleted where a node or a finalizer still holds it."""
-        found = self.objects.get((resource, key))
-        if found is None:
+        value = self.objects.get((resource, key))
+        if value is None:
             return
-        held = found["metadata"].get("finalizers") or (graceful and found["spec"].get("nodeName"))
+        held = value["metadata"].get("finalizers") or (graceful and value["spec"].get("nodeName"))
         if held:
-            found["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:30Z"
+            value["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:30Z"
         else:
             del self.objects[resource, key]
 

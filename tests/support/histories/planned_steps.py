@@ -23,8 +23,8 @@ class PlannedSteps:
     @property
     def spec(self) -> dict[str, Any]:
         """Of the Cluster."""
-        found: dict[str, Any] = self.trees[0]["spec"]
-        return found
+        result: dict[str, Any] = self.trees[0]["spec"]
+        return result
 
     async def apply(self) -> None:
         """Apply all."""
@@ -48,9 +48,9 @@ class PlannedSteps:
         before = await self.env.machine_names(self.key.name)
         await self.make()
         after = await self.env.machine_names(self.key.name)
-        found = {name for name, machines in before.items() if name in after and not machines & after[name]}
-        assert found == planned == set(replaced)
-        stay = before.keys() & after.keys() - found
+        results = {name for name, machines in before.items() if name in after and not machines & after[name]}
+        assert results == planned == set(replaced)
+        stay = before.keys() & after.keys() - results
         assert all(before[name] <= after[name] or after[name] <= before[name] for name in stay)
 
     async def in_place(self) -> None:

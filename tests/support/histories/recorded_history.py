@@ -91,11 +91,11 @@ class Recorder:
 
     def _now(self) -> Iterator[tuple[tuple[str, str], Tree]]:
         for resource, cache in self._objects.items():
-            for found in cache.list():
-                tree = found.tree
+            for item in cache.list():
+                tree = item.tree
                 marks = {kind: tree["metadata"].get(kind, {}) for kind in ("labels", "annotations")}
                 marks["annotations"].pop(metadata_keys.CNI_ANNOTATION, None)  # bookkeeping of the manager
-                yield (resource.kind, found.name), {"spec": tree.get("spec", {}), "metadata": marks}
+                yield (resource.kind, item.name), {"spec": tree.get("spec", {}), "metadata": marks}
 
     def _machine(self, old: Object | None, new: Object | None, first: bool) -> None:
         seen = new or old
@@ -112,13 +112,15 @@ class Recorder:
     async def _in_workload_cluster(self) -> dict[tuple[str, str], Tree]:
         secret = await self._env.client.get(SECRET, "garden-kubeconfig", "default")
         workload = self._env.workloads.connect(secret.decode(Secret).data["value"])
-        found: dict[tuple[str, str], Tree] = {}
+        results: dict[tuple[str, str], Tree] = {}
         for resource in SHIPPED:
             for object_ in (await workload.list(resource, "kube-system")).items:
                 tree = object_.tree
                 if object_.name.startswith(("kindnet", "cilium")):
-                    found[resource.kind, object_.name] = {part: tree[part] for part in ("spec", "data") if part in tree}
-        return found
+                    results[resource.kind, object_.name] = {
+                        part: tree[part] for part in ("spec", "data") if part in tree
+                    }
+        return results
 
 
 @asynccontextmanager
@@ -162,7 +164,7 @@ def compared(old: Any, new: Any, path: tuple[str, ...] = ()) -> Leaves:
 
 def _differing(before: Mapping[tuple[str, str], Tree], after: Mapping[tuple[str, str], Tree]) -> dict[Any, Leaves]:
     both = before.keys() & after.keys()
-    return {key: found for key in both if (found := compared(before[key], after[key]))}
+    return {key: result for key in both if (result := compared(before[key], after[key]))}
 
 
 def _named(items: list[Any]) -> dict[str, Any] | None:

@@ -125,23 +125,23 @@ def roles(namespace: str) -> Iterator[Tree]:
 
 async def everything_of(alice: Tenant) -> dict[str, object]:
     """All that is hers, as far as it is content."""
-    client, found = alice.admin.client, dict[str, object]()
+    client, result = alice.admin.client, dict[str, object]()
     mine = [item for kind in (Cluster, DockerDatacenterConfig) for item in await listed(client, kind.resource, ALICE)]
     names = {item["metadata"]["name"] for item in mine if item["kind"] == "Cluster"}
     made = [item for kind in CLUSTER_API_KINDS for item in await listed(client, kind.resource, SYSTEM_NAMESPACE)]
     mine += [item for item in made if of(item) in names]
     mine += await listed(client, SECRET, ALICE)
     mine += [item for item in await listed(client, SECRET, SYSTEM_NAMESPACE) if of(item) in names]
-    for one in mine:
-        metadata = one["metadata"]
+    for element in mine:
+        metadata = element["metadata"]
         kept = ("uid", "labels", "ownerReferences", "deletionTimestamp")
-        content = {name: one.get(name) for name in ("spec", "data", "type")}
+        content = {name: element.get(name) for name in ("spec", "data", "type")}
         content |= {name: metadata.get(name) for name in kept}
-        if one["kind"] == "Cluster" and metadata["namespace"] == ALICE:
-            conditions = {(each["type"], each["status"]) for each in one["status"]["conditions"]}
-            content["status"] = (sorted(conditions), one["status"]["phase"], one["status"].get("failureReason"))
-        found[f"{one['apiVersion']} {one['kind']} {metadata['namespace']}/{metadata['name']}"] = content
-    return found
+        if element["kind"] == "Cluster" and metadata["namespace"] == ALICE:
+            conditions = {(each["type"], each["status"]) for each in element["status"]["conditions"]}
+            content["status"] = (sorted(conditions), element["status"]["phase"], element["status"].get("failureReason"))
+        result[f"{element['apiVersion']} {element['kind']} {metadata['namespace']}/{metadata['name']}"] = content
+    return result
 
 
 def of(tree: Tree) -> str:
@@ -181,7 +181,7 @@ async def refused(attempt: Awaitable[object]) -> bool:
 
 async def until_told(bob: Tenant, name: str, reason: str) -> str:
     """Wait until his Cluster says why nothing goes on; what it says."""
-    cluster = await bob.admin.until(lambda found: found.status.failure_reason == reason, bob.key(name), seconds=60)
+    cluster = await bob.admin.until(lambda value: value.status.failure_reason == reason, bob.key(name), seconds=60)
     return cluster.status.failure_message or ""
 
 
@@ -197,7 +197,7 @@ def cuts(name: str) -> list[tuple[str, str]]:
 
 async def names_that_collide(alice: Tenant, bob: Tenant, choices: random.Random) -> None:
     """Refused at admission; without it, reported by the controller before anything is written, and deleted again."""
-    hers = {(found.name, group) for found, group in await her_groups(alice)}
+    hers = {(value.name, group) for value, group in await her_groups(alice)}
     wished = [cut for name in CUTS for cut in cuts(name) if cut not in hers and cut[0] not in dict(hers)]
     collides = [cut for cut in wished if "-".join(cut) in {"-".join(her) for her in hers}]
     assert collides
@@ -232,13 +232,13 @@ async def a_group_that_collides(alice: Tenant, bob: Tenant, choices: random.Rand
 
 async def her_manifest(alice: Tenant, bob: Tenant, choices: random.Random) -> None:
     """Exported, with all its annotations, labels and owners, under her name and under another."""
-    found = choices.choice(await listed(alice.admin.client, Cluster.resource, ALICE))
-    for name in (found["metadata"]["name"], "copied"):
-        tree = copy.deepcopy(found)
+    result = choices.choice(await listed(alice.admin.client, Cluster.resource, ALICE))
+    for name in (result["metadata"]["name"], "copied"):
+        tree = copy.deepcopy(result)
         metadata = {name: tree["metadata"].get(name) for name in ("annotations", "labels", "finalizers")}
-        owner = {"apiVersion": tree["apiVersion"], "kind": "Cluster", "name": found["metadata"]["name"]}
-        owners = [{**owner, "uid": found["metadata"]["uid"]}]
-        labels = {CLUSTER_NAME_LABEL: found["metadata"]["name"], CLUSTER_NAMESPACE_LABEL: ALICE}
+        owner = {"apiVersion": tree["apiVersion"], "kind": "Cluster", "name": result["metadata"]["name"]}
+        owners = [{**owner, "uid": result["metadata"]["uid"]}]
+        labels = {CLUSTER_NAME_LABEL: result["metadata"]["name"], CLUSTER_NAMESPACE_LABEL: ALICE}
         tree["metadata"] = {**metadata, "labels": labels, "name": name, "namespace": BOB, "ownerReferences": owners}
         tree.pop("status", None)
         if not await refused(bob.env.client.create(Cluster.resource, tree)):
@@ -339,11 +339,11 @@ ATTEMPTS: tuple[Attempt, ...] = (
 
 
 async def her_groups(alice: Tenant) -> list[tuple[Key, str]]:
-    found = []
+    results = []
     for tree in await listed(alice.admin.client, Cluster.resource, ALICE):
         for group in tree["spec"]["workerNodeGroupConfigurations"]:
-            found.append((Key(ALICE, tree["metadata"]["name"]), group["name"]))
-    return found
+            results.append((Key(ALICE, tree["metadata"]["name"]), group["name"]))
+    return results
 
 
 async def has_admission(bob: Tenant) -> bool:

@@ -54,17 +54,17 @@ class WriteHistory:
         assert by_time == list(owners), "a seed accepted a write after another one had"
         answered = iter(sorted(self.accepted, key=lambda item: item.ended))
         before, latest = next(answered, None), None
-        for one in sorted(self.accepted, key=lambda item: item.began):
-            while before is not None and before.ended < one.began:
+        for element in sorted(self.accepted, key=lambda item: item.began):
+            while before is not None and before.ended < element.began:
                 latest = before if latest is None else max(latest, before, key=lambda each: each.revision)
                 before = next(answered, None)
-            assert latest is None or latest.revision < one.revision, f"{one} was written after {latest}"
+            assert latest is None or latest.revision < element.revision, f"{element} was written after {latest}"
 
     async def missing(self, seed: str) -> list[Accepted]:
         """Writes that were accepted anywhere and that a seed does not have. Raises `KubeError`."""
         known = list(self.accepted)
-        found = {item.name for item in (await self.connect(seed).list(CONFIG_MAP, "default", labels=LABEL)).items}
-        return [item for item in known if item.name not in found]
+        results = {item.name for item in (await self.connect(seed).list(CONFIG_MAP, "default", labels=LABEL)).items}
+        return [item for item in known if item.name not in results]
 
     async def _write(self, seed: str, writer: int, every: float) -> None:
         for turn in count():
@@ -80,5 +80,5 @@ class WriteHistory:
             self.refused += 1
 
 
-def _seed(one: Accepted) -> str:
-    return one.seed
+def _seed(accepted: Accepted) -> str:
+    return accepted.seed

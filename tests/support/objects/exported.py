@@ -20,13 +20,13 @@ OF_THE_DEAD = "ownerReferences"
 
 async def exported(env: ManagedEnvironment) -> list[Tree]:
     """The objects of the garden that a user makes, as `kubectl get -o yaml` shows them."""
-    found = []
+    results = []
     for resource in KINDS:
         tree = copy.deepcopy((await env.client.get(resource, GARDEN.name, GARDEN.namespace)).tree)
         for field in (*OF_THE_SERVER, OF_THE_DEAD):
             tree["metadata"].pop(field, None)
-        found.append(tree)
-    return found
+        results.append(tree)
+    return results
 
 
 async def delete(env: ManagedEnvironment) -> None:

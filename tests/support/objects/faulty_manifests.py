@@ -87,7 +87,7 @@ def faults(provider: str) -> list[Fault]:
 def manifest(example: str, chosen: list[Fault]) -> str:
     trees = list(yaml.safe_load_all((EXAMPLES / f"{example}.yaml").read_text()))
     for kind, name, edits, _ in chosen:
-        places = [at for at, one in enumerate(trees) if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+        places = [at for at, item in enumerate(trees) if (item["kind"], item["metadata"]["name"]) == (kind, name)]
         trees[places[0]] = edited(edits, trees[places[0]])
     return yaml.safe_dump_all(trees, sort_keys=False, default_flow_style=False)
 
@@ -103,10 +103,10 @@ def line(text: str, kind: str, name: str, field: str) -> int:
                 if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(pairs):
                     node, at = pairs[step], pairs[step].start_mark.line
                     continue
-                found = [(key, value) for key, value in pairs if key.value == step] if isinstance(step, str) else []
-                if not found:
+                result = [(key, value) for key, value in pairs if key.value == step] if isinstance(step, str) else []
+                if not result:
                     break
-                at, node = found[0][0].start_mark.line, found[0][1]
+                at, node = result[0][0].start_mark.line, result[0][1]
             return at + 1
     raise LookupError(name)
 
@@ -118,8 +118,8 @@ Error = tuple[str, int]
 def check(example: str, chosen: list[Fault], errors: Callable[[str], list[Error]]) -> None:
     """Each fault gives one error, at a field that ends like that of the fault, in or around it, on its line."""
     text = manifest(example, chosen)
-    found = errors(text)
-    left = list(found)
+    result = errors(text)
+    left = list(result)
     for kind, name, _, field in chosen:
         of_it = [
             item
@@ -127,6 +127,6 @@ def check(example: str, chosen: list[Fault], errors: Callable[[str], list[Error]
             if (item[0].endswith(field) or item[0].startswith(f"{field}[") or field.startswith(item[0] or "?"))
             and item[1] == line(text, kind, name, item[0])
         ]
-        assert of_it, f"no error for {kind} {name} {field}:\n{found}\n{text}"
+        assert of_it, f"no error for {kind} {name} {field}:\n{result}\n{text}"
         left.remove(of_it[0])
     assert left == [], "one fault gives one error"

@@ -13,12 +13,12 @@ class Elements(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: set[str] = set()
+        self.parsed: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found |= {tag, *(f"{tag} {name}" for name, _ in attrs)}
+        self.parsed |= {tag, *(f"{tag} {name}" for name, _ in attrs)}
 
     @property
     def active(self) -> set[str]:
         """Those that run something."""
-        return {found for found in self.found if found.partition(" ")[0] == "script" or " on" in found}
+        return {item for item in self.parsed if item.partition(" ")[0] == "script" or " on" in item}

@@ -138,8 +138,8 @@ def fill(caches: Caches, trees: Iterable[Tree], shared: Iterable[Object] = ()) -
     for tree in trees:
         raw[tree["kind"], tree["apiVersion"]].append(to_bytes(tree))
     objects: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
-    for one in shared:
-        objects[one.kind, one.head.api_version].append(one)
+    for element in shared:
+        objects[element.kind, element.head.api_version].append(element)
     for cached in caches.all:
         kind = (cached.source.resource.kind, cached.source.resource.api_version)
         cached.begin_list()
@@ -167,16 +167,16 @@ def scope(
     *trees: Tree, key: Key = GARDEN, layers: Sequence[Layer] = LAYERS, front_end: FrontEnd = ANNOTATIONS
 ) -> Scope:
     """The scope of a reconcile of a Cluster among these objects."""
-    found = observer(*trees, layers=layers, front_end=front_end).scope(key)
-    assert found is not None
-    return found
+    observed = observer(*trees, layers=layers, front_end=front_end).scope(key)
+    assert observed is not None
+    return observed
 
 
-def rendered_of(found: Scope) -> Rendered:
+def rendered_of(value: Scope) -> Rendered:
     """The rendered objects of a Cluster with which nothing is wrong."""
-    assert problem(found) is None
-    assert found.render_input is not None, found.missing
-    return rendered(found.render_input)
+    assert problem(value) is None
+    assert value.render_input is not None, value.missing
+    return rendered(value.render_input)
 
 
 def datacenter(name: str = "garden") -> Tree:

@@ -89,10 +89,10 @@ def cluster_view(
     *machines: MachineView, nodes: list[Node] | None = None, static_pods: list[Pod] | None = None, silent: float = 0.0
 ) -> Any:
     """Both sides of a cluster that answers."""
-    found = nodes or []
+    result = nodes or []
     workload = SimpleNamespace(
-        nodes=lambda: found,
-        node=lambda name: next((item for item in found if item.metadata.name == name), None),
+        nodes=lambda: result,
+        node=lambda name: next((item for item in result if item.metadata.name == name), None),
         control_plane_pods=lambda: static_pods or [],
         silent_for=silent,
     )
@@ -125,7 +125,7 @@ def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", br
     }
     metadata = {"name": "a-node-upgrader", "namespace": "eksa-system", "uid": "1"}
     api_version = NodeUpgrade.resource.api_version
-    found = made({"apiVersion": api_version, "kind": "NodeUpgrade", "metadata": metadata, "spec": spec})
+    result = made({"apiVersion": api_version, "kind": "NodeUpgrade", "metadata": metadata, "spec": spec})
     view = cluster_view(nodes=nodes, static_pods=pods(*(item.metadata.name for item in nodes), broken=broken))
     plane = {
         "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
@@ -138,8 +138,8 @@ def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", br
         },
     }
     return NodeScope(
-        object=found,
-        upgrade=found.decode(NodeUpgrade),
+        object=result,
+        upgrade=result.decode(NodeUpgrade),
         cluster="garden",
         cluster_view=view,
         machine=machine("a", control_plane=True),
@@ -160,7 +160,7 @@ def ended(step: Any, scope: NodeScope, *, is_late: bool = False) -> tuple[Outcom
     """How a step ends, and what it wrote; `is_late` is whether somebody else has written before."""
     written: list[Tree] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _stored: Any, patch: Tree) -> None:
         if is_late:
             raise Conflict.of("the object was changed")
         written.append(patch)

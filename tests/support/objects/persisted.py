@@ -203,7 +203,7 @@ class Written:
     """All objects ever written to the stores of an environment."""
 
     def __init__(self) -> None:
-        self._found: set[str] = set()
+        self._lines: set[str] = set()
 
     def wrote(self, change: Change) -> None:
         """To be subscribed to a store."""
@@ -238,7 +238,7 @@ class Written:
                     self._note(f"flag of a pod: {argument.partition('=')[0]}")
 
     def _note(self, line: str) -> None:
-        self._found.add(line)
+        self._lines.add(line)
 
     def _valued(self, key: str, value: str) -> str:
         """Values of our own keys that are words; digests, numbers and JSON are no names."""
@@ -252,4 +252,4 @@ class Written:
 
     def lines(self) -> set[str]:
         """All of it."""
-        return set(self._found)
+        return set(self._lines)

@@ -82,8 +82,8 @@ class Workload(Server):
         if request.method in self.answers:
             return answer
         if request.method == "GET":
-            found = self.stored.get(request.path)
-            return Response(200, found) if found is not None else NOT_FOUND
+            value = self.stored.get(request.path)
+            return Response(200, value) if value is not None else NOT_FOUND
         if request.method == "PATCH":
             self.store(request.path, json.loads(request.body))
         return answer

@@ -95,35 +95,35 @@ def render_input(
     if patches:
         documents[0]["metadata"]["annotations"] = {metadata_keys.PATCHES_ANNOTATION: patches}
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
-    found = scope(*documents, key=key, layers=layers).render_input
-    assert found is not None
-    return with_digests(found) if case == DIGESTS else found
+    result = scope(*documents, key=key, layers=layers).render_input
+    assert result is not None
+    return with_digests(result) if case == DIGESTS else result
 
 
-def with_digests(found: RenderInput) -> RenderInput:
+def with_digests(value: RenderInput) -> RenderInput:
     """Of Bundles that know the agent of Cilium by its digest, and have something else for its operator."""
     components = {}
-    for version, one in found.components.items():
-        cilium = one.bundle.cilium
+    for version, item in value.components.items():
+        cilium = item.bundle.cilium
         assert cilium is not None
         assert cilium.cilium is not None
         assert cilium.operator is not None
         agent = replace(cilium.cilium, image_digest=f"sha256:{'ab' * 32}")
         operator = replace(cilium.operator, image_digest="latest")
-        bundle = replace(one.bundle, cilium=replace(cilium, cilium=agent, operator=operator))
-        components[version] = replace(one, bundle=bundle)
-    return replace(found, components=components)
+        bundle = replace(item.bundle, cilium=replace(cilium, cilium=agent, operator=operator))
+        components[version] = replace(item, bundle=bundle)
+    return replace(value, components=components)
 
 
-def documents(found: Rendered) -> list[Tree]:
+def documents(value: Rendered) -> list[Tree]:
     """All objects, as trees."""
-    once = (found.machine_template, found.infrastructure, found.control_plane, found.cluster, found.health_check)
+    once = (value.machine_template, value.infrastructure, value.control_plane, value.cluster, value.health_check)
     groups = (
         object_
-        for group in found.groups
+        for group in value.groups
         for object_ in (group.machine_template, group.config_template, group.deployment, group.health_check)
     )
-    return [*(msgspec.to_builtins(object_) for object_ in (*once, *groups)), *(item.body for item in found.cni)]
+    return [*(msgspec.to_builtins(object_) for object_ in (*once, *groups)), *(item.body for item in value.cni)]
 
 
 def text(case: str, **how: object) -> str:
@@ -142,19 +142,19 @@ class _WithoutAliases(yaml.SafeDumper):
 
 def difference(before: Sequence[Layer], after: Sequence[Layer], cases: Iterable[str] = CASES) -> str:
     """The changes that layers make in these cases, line by line; every hunk says of which object it is."""
-    found = []
+    results = []
     for case in cases:
         pairs = zip(
             documents(rendered(render_input(case, layers=before))),
             documents(rendered(render_input(case, layers=after))),
             strict=True,
         )
-        for one, other in pairs:
-            lines = difflib.unified_diff(_yaml(one).splitlines(), _yaml(other).splitlines(), n=2, lineterm="")
+        for item, other in pairs:
+            lines = difflib.unified_diff(_yaml(item).splitlines(), _yaml(other).splitlines(), n=2, lineterm="")
             changed = [re.sub("^@@.*", "@@", line) for line in lines if not line.startswith(("---", "+++"))]
             if changed:
-                found += [f"## {case}: {one['kind']} {one['metadata']['name']}", *changed, ""]
-    return "\n".join(found)
+                results += [f"## {case}: {item['kind']} {item['metadata']['name']}", *changed, ""]
+    return "\n".join(results)
 
 
 RELEASED = RELEASES.versions

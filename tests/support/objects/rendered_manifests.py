@@ -18,12 +18,12 @@ from tests.support.objects.render_inputs import documents
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
 
-def objects(found: Rendered) -> list[Tree]:
+def objects(rendered: Rendered) -> list[Tree]:
     """All rendered objects as they are applied."""
-    extras = [msgspec.to_builtins(extra) for extra in found.extras]
-    etcd = [found.etcd.machine_template, found.etcd.cluster] if found.etcd else []
-    cluster = documents(msgspec.structs.replace(found, cni=(), workload=()))
-    return [*extras, *cluster, *map(msgspec.to_builtins, etcd), *(item.body for item in found.workload)]
+    extras = [msgspec.to_builtins(extra) for extra in rendered.extras]
+    etcd = [rendered.etcd.machine_template, rendered.etcd.cluster] if rendered.etcd else []
+    cluster = documents(msgspec.structs.replace(rendered, cni=(), workload=()))
+    return [*extras, *cluster, *map(msgspec.to_builtins, etcd), *(item.body for item in rendered.workload)]
 
 
 def redacted(trees: list[Tree]) -> list[Tree]:

@@ -27,5 +27,5 @@ def delete(old: Tree, *seen: Tree, kind: str = "Cluster", names_others: bool = T
 
 
 def release_of_bundles() -> Tree:
-    found = (msgspec.to_builtins(object_) for object_ in RELEASES.objects() if isinstance(object_, EKSARelease))
-    return next(tree for tree in found if tree["spec"]["bundlesRef"]["name"] == "bundles-1")
+    result = (msgspec.to_builtins(object_) for object_ in RELEASES.objects() if isinstance(object_, EKSARelease))
+    return next(tree for tree in result if tree["spec"]["bundlesRef"]["name"] == "bundles-1")

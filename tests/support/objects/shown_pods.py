@@ -15,7 +15,7 @@ def shape(value: Any) -> Any:
         if "type" in value and "status" in value:
             return (value["type"], value["status"])
         kept = ("phase", "qosClass")
-        return {name: one if name in kept else shape(one) for name, one in sorted(value.items())}
+        return {name: element if name in kept else shape(element) for name, element in sorted(value.items())}
     if isinstance(value, list):
         return sorted((shape(item) for item in value), key=repr)
     return value if isinstance(value, bool) else type(value).__name__
@@ -29,20 +29,20 @@ def ready_column(pod: Tree) -> str:
 
 async def shown(client: Client) -> dict[str, Any]:
     """Each node by its role and each pod by the part it plays on its node, as kubectl shows them."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     roles: dict[str, str] = {}
     for node in (await client.list(NODE)).items:
         is_plane = "node-role.kubernetes.io/control-plane" in node.metadata.labels
         roles[node.name] = "control plane" if is_plane else "worker"
         cordoned = bool(node.tree["spec"].get("unschedulable"))
-        found[roles[node.name]] = (shape(node.tree["status"]), cordoned, sorted(map(repr, _taints(node.tree))))
+        results[roles[node.name]] = (shape(node.tree["status"]), cordoned, sorted(map(repr, _taints(node.tree))))
     for pod in (await client.list(POD, "kube-system")).items:
         labels = pod.metadata.labels
         part = labels.get("component") or labels.get("k8s-app") or labels.get("app") or pod.name
         status = (ready_column(pod.tree), shape(pod.tree.get("status")))
         is_placed = any(reference.kind == "ReplicaSet" for reference in pod.metadata.owner_references)  # on any node
-        found[f"pod {part}" if is_placed else f"pod {part} on the {roles[pod.tree['spec']['nodeName']]}"] = status
-    return found
+        results[f"pod {part}" if is_placed else f"pod {part} on the {roles[pod.tree['spec']['nodeName']]}"] = status
+    return results
 
 
 def _taints(node: Tree) -> list[Tree]:

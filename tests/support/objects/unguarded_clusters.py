@@ -32,9 +32,9 @@ def said(cluster: Cluster, type_: str) -> Condition:
 
 def invalid(cluster: Cluster) -> str:
     """Why its spec is not valid; empty when it is."""
-    found = [condition for condition in cluster.status.conditions if condition.type == names.SPEC_VALID]
-    assert cluster.status.spec_valid in (None, not found)
-    return f"{found[0].reason}: {found[0].message}" if found else ""
+    results = [condition for condition in cluster.status.conditions if condition.type == names.SPEC_VALID]
+    assert cluster.status.spec_valid in (None, not results)
+    return f"{results[0].reason}: {results[0].message}" if results else ""
 
 
 async def lose(env: ManagedEnvironment, key: Key = LOCAL_CLUSTER) -> None:

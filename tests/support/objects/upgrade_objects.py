@@ -38,12 +38,12 @@ SPECS: dict[type[KubeObject], Tree] = {
 
 def handlers() -> dict[str, Handler]:
     """Path -> what answers there."""
-    found: dict[str, Handler] = {}
+    results: dict[str, Handler] = {}
 
     class Webhooks:
         def handle(self, path: str, handler: Handler) -> None:
-            found[path] = handler
+            results[path] = handler
 
     webhooks: Any = Webhooks()
     admission.serve(webhooks)
-    return found
+    return results

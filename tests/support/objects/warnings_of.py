@@ -29,14 +29,14 @@ class Alarms:
         if new is None:
             return
         status = new.decode(Cluster).status
-        found = [
+        results = [
             f"{condition.type}: {condition.reason}: {condition.message}"
             for condition in status.conditions
             if condition.type == "SpecValid"
         ]
         if status.failure_reason:
-            found.append(f"failureReason: {status.failure_reason}: {status.failure_message}")
-        self._failures += [item for item in found if item not in self._failures]
+            results.append(f"failureReason: {status.failure_reason}: {status.failure_message}")
+        self._failures += [item for item in results if item not in self._failures]
 
     @contextmanager
     def listening(self) -> Iterator[Alarms]:

@@ -190,17 +190,17 @@ class Guests:
 
     def _booting(self) -> list[tuple[str, str, bytes, str]]:
         """Machines that have just booted; each has an address from now on."""
-        found = []
+        results = []
         with self.center.administrator() as content:
             paths = ("name", "runtime.powerState", "config.extraConfig", "config.uuid")
             for machine in machines_of(content):
                 with suppress(Gone):  # deleted since it was listed
-                    found += [
+                    results += [
                         self._boot(property_)
                         for property_ in properties(content, [machine], *paths)
                         if property_.get("runtime.powerState") == "poweredOn" and property_["name"] not in self.joined
                     ]
-        return found
+        return results
 
     def _boot(self, machine: dict[str, Any]) -> tuple[str, str, bytes, str]:
         name, options = machine["name"], {item.key: item.value for item in machine["config.extraConfig"]}

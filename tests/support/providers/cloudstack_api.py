@@ -100,13 +100,13 @@ class CloudStack:
             return answer
         if not _is_signed(parameters):
             return error(401, "unable to verify user credentials and/or request signature", command)
-        found = [item for item in self.items[command] if _fits(item, parameters)]
-        if "id" in parameters and not found:
+        results = [item for item in self.items[command] if _fits(item, parameters)]
+        if "id" in parameters and not results:
             return error(431, "Invalid parameter id: entity does not exist", command)
         page, size = int(parameters["page"]), int(parameters["pagesize"])
-        shown = found[(page - 1) * size : page * size]
+        shown = results[(page - 1) * size : page * size]
         key = command.removeprefix("list").lower()
-        content: Tree = {"count": len(found), key: shown} if found else {}
+        content: Tree = {"count": len(results), key: shown} if results else {}
         return web.json_response({f"{command.lower()}response": content})
 
 
@@ -142,11 +142,11 @@ async def running(
 ) -> AsyncIterator[tuple[CloudStack, str]]:
     """Run one, over HTTP if `plain`; with the file of its certificate, which signs itself."""
     made, key = certificate(name=name, expired=expired)
-    found = CloudStack(0, scheme="http" if plain else "https")
+    result = CloudStack(0, scheme="http" if plain else "https")
     with tempfile.NamedTemporaryFile() as chain:
         Path(chain.name).write_bytes(made)
-        async with web_server(found.answer, None if plain else tls(made, key)) as found.port:
-            yield found, chain.name
+        async with web_server(result.answer, None if plain else tls(made, key)) as result.port:
+            yield result, chain.name
 
 
 async def never(_parameters: Mapping[str, str]) -> None:

@@ -82,8 +82,8 @@ class Sample:
 
 def groups(spec: Mapping[str, Any]) -> list[Any]:
     """The worker node groups."""
-    found: list[Any] = spec.get("workerNodeGroupConfigurations", [])
-    return found
+    value: list[Any] = spec.get("workerNodeGroupConfigurations", [])
+    return value
 
 
 def oidc(namespace: str, name: str) -> Tree:

@@ -83,9 +83,9 @@ def swept(
 
 async def server(kinds: Iterable[type[KubeObject]]) -> Client:
     """An API server that knows the kinds."""
-    found = new_server()
-    await found.start()
-    client = client_of(found)
+    result = new_server()
+    await result.start()
+    client = client_of(result)
     await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     for kind in kinds:
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
@@ -187,7 +187,7 @@ def counted(
     """Print how many fields there are (`more` than in their specs) and are swept; how many values are accepted, and
     refused.
     """
-    values = [one for _, _, one in swept]
+    values = [item for _, _, item in swept]
     accepted, refused = sum(len(value.accepted) for value in values), sum(len(value.refused) for value in values)
     fields = sum(len(all_leaves(kind)) for kind in kinds) + more
     with capsys.disabled():
@@ -229,7 +229,7 @@ def refusals(kind: type[KubeObject], trees: Iterable[Tree], webhook: Handler) ->
     """The refusals of each: by the API server, field by field, or else by the webhook. What is stored can be read."""
 
     async def main() -> list[list[str]]:
-        client, found = await server([kind]), []
+        client, result = await server([kind]), []
         for tree in trees:
             metadata = tree["metadata"] | ({"namespace": "team-a"} if kind.resource.namespaced else {})
             try:
@@ -239,8 +239,8 @@ def refusals(kind: type[KubeObject], trees: Iterable[Tree], webhook: Handler) ->
             else:
                 stored.decode(kind)
                 causes = list(webhook(created(tree)).causes)
-            found.append([f"{cause.field}: {cause.message}" for cause in causes])
-        return found
+            result.append([f"{cause.field}: {cause.message}" for cause in causes])
+        return result
 
     return asyncio.run(main())
 

@@ -48,11 +48,11 @@ def of_machine(config: Tree, secrets: Mapping[str, Mapping[str, str]]) -> Reader
 
     def sources(image: str) -> list[Source]:
         registry, path, tag = parts(image)
-        found = files.get(f"{FOLDER}/{registry}/hosts.toml")
-        if found is None:
+        value = files.get(f"{FOLDER}/{registry}/hosts.toml")
+        if value is None:
             return [Source(_manifest(f"https://{registry}/v2", path, tag))]
         assert any("config_path" in file and FOLDER in file for file in files.values()), "nobody reads the hosts.toml"
-        parsed = tomllib.loads(found)
+        parsed = tomllib.loads(value)
         hosts = [*parsed.get("host", {}).items(), (parsed["server"], {})]
         return [_of_host(url, settings, files, path, tag) for url, settings in hosts]
 
@@ -73,8 +73,8 @@ def _of_host(url: str, settings: Mapping[str, Any], files: Mapping[str, str], pa
 
 
 def _of_bottlerocket(config: Tree) -> Reader:
-    found = [config[name] for name in ("clusterConfiguration", "joinConfiguration") if name in config]
-    mirrors = [item.get("registryMirror") for item in found]
+    results = [config[name] for name in ("clusterConfiguration", "joinConfiguration") if name in config]
+    mirrors = [item.get("registryMirror") for item in results]
     assert all(mirror == mirrors[0] for mirror in mirrors), "a machine that joins would use another mirror"
     mirror = mirrors[0] or {}
     endpoints = {item["registry"]: item["endpoints"] for item in mirror.get("mirrors", ())}

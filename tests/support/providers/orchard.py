@@ -197,13 +197,13 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Depen
 
 
 def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, Sequence[str]]:
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for child in children:
         if child.kind == OrchardDatacenterConfig.resource.kind:
             for domain in child.decode(OrchardDatacenterConfig).spec.domains:
                 for group in domain.groups:
-                    found.setdefault(group, []).append(domain.name)
-    return found
+                    results.setdefault(group, []).append(domain.name)
+    return results
 
 
 def resolve(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, str]:
@@ -228,21 +228,21 @@ def nursery(host: Host) -> Controller:
     configs, client = host.caches.of(resource), host.client
 
     async def reconcile(key: Key) -> Outcome:
-        found = configs.get(key)
-        config = found.decode(OrchardMachineConfig) if found is not None else None
-        if found is None or config is None or not config.spec.variety:
+        value = configs.get(key)
+        config = value.decode(OrchardMachineConfig) if value is not None else None
+        if value is None or config is None or not config.spec.variety:
             return Done()
         rootstock = MARKET.get(config.spec.variety, "")
         status = OrchardMachineConfigStatus(
             rootstock=rootstock,
-            observed_generation=found.metadata.generation,
+            observed_generation=value.metadata.generation,
             failure_message="" if rootstock else f"the market has no {config.spec.variety}",
         )
         if status != config.status:
             changes = difference(
                 {"status": msgspec.to_builtins(config.status)}, {"status": msgspec.to_builtins(status)}
             )
-            patch = {"metadata": {"uid": found.metadata.uid}, **changes}
+            patch = {"metadata": {"uid": value.metadata.uid}, **changes}
             await client.patch(resource, key.name, key.namespace, patch=patch, type=MERGE, subresource="status")
         return Done()
 

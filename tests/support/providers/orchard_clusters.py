@@ -54,13 +54,13 @@ def see(*trees: Tree) -> ClusterObserver:
 
 
 def scope_of(seen: ClusterObserver, name: str, namespace: str = NAMESPACE) -> Scope:
-    found = seen.scope(Key(namespace, name))
-    assert found is not None
-    return found
+    scope = seen.scope(Key(namespace, name))
+    assert scope is not None
+    return scope
 
 
-def made(found: Scope, present: ClusterAPIObjects | None = None) -> list[Tree]:
+def made(scope: Scope, present: ClusterAPIObjects | None = None) -> list[Tree]:
     """Everything that is made of a Cluster, as it is stored."""
-    assert found.render_input is not None
-    wanted = plan.control_plane(found.render_input, present or ClusterAPIObjects())
+    assert scope.render_input is not None
+    wanted = plan.control_plane(scope.render_input, present or ClusterAPIObjects())
     return [applied(msgspec.to_builtins(item)) for item in wanted]

@@ -90,9 +90,9 @@ class Prism:
         if request.method == "POST" and parts[1:] == ["list"] and parts[0] in self.entities:
             asked = await request.json()
             assert f"{asked['kind']}s" == parts[0]
-            found = self.entities[parts[0]]
-            page = found[asked["offset"] : asked["offset"] + asked["length"]]
-            return web.json_response({"metadata": {"total_matches": len(found)}, "entities": page})
+            result = self.entities[parts[0]]
+            page = result[asked["offset"] : asked["offset"] + asked["length"]]
+            return web.json_response({"metadata": {"total_matches": len(result)}, "entities": page})
         if request.path == f"{API}/users/me":
             return web.json_response({"status": {"name": ACCOUNT.username}})
         if parts[0] == "categories":
@@ -133,9 +133,9 @@ def certificate(*, name: str = NAME, expired: bool = False, authority: bool = Tr
 async def prism_central(*, name: str = NAME, expired: bool = False) -> AsyncIterator[Prism]:
     """Run one."""
     made, key = certificate(name=name, expired=expired)
-    found = Prism(0, made.decode())
-    async with web_server(found.answer, tls(made, key)) as found.port:
-        yield found
+    result = Prism(0, made.decode())
+    async with web_server(result.answer, tls(made, key)) as result.port:
+        yield result
 
 
 async def never(_request: web.Request) -> None:

@@ -123,9 +123,9 @@ def reference(name: str) -> Tree:
 
 def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
     """The scope of a reconcile of the Cluster among these objects."""
-    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
-    assert found is not None
-    return found
+    scope = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
+    assert scope is not None
+    return scope
 
 
 def made(trees: list[Tree]) -> Rendered:

@@ -146,8 +146,8 @@ def is_signed(request: web.Request, body: bytes, service: str) -> bool:
 async def snow_device(*, name: str = ADDRESS, expired: bool = False) -> AsyncIterator[Device]:
     """Run one. Its certificate is no authority, as a device makes it for itself."""
     made, key = certificate(name=name, expired=expired, authority=False)
-    found = Device(Ports(), made.decode())
+    result = Device(Ports(), made.decode())
     context = tls(made, key)
-    async with web_server(found.of_ec2, context) as ec2, web_server(found.of_device, context) as of_device:
-        found.ports = Ports(ec2, of_device)
-        yield found
+    async with web_server(result.of_ec2, context) as ec2, web_server(result.of_device, context) as of_device:
+        result.ports = Ports(ec2, of_device)
+        yield result

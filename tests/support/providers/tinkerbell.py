@@ -124,9 +124,9 @@ def reference(name: str) -> Tree:
 
 def seen(trees: list[Tree]) -> Scope:
     """The scope of a reconcile of the Cluster among these objects."""
-    found = observer(*stored(trees), FORK).scope(KEY)
-    assert found is not None
-    return found
+    scope = observer(*stored(trees), FORK).scope(KEY)
+    assert scope is not None
+    return scope
 
 
 def made(trees: list[Tree]) -> Rendered:
@@ -134,7 +134,7 @@ def made(trees: list[Tree]) -> Rendered:
     return rendered_of(seen(trees))
 
 
-def objects(found: Rendered) -> list[Tree]:
+def objects(rendered: Rendered) -> list[Tree]:
     """The rendered objects as they are applied to the management cluster."""
-    extras = [msgspec.to_builtins(extra) for extra in found.extras]
-    return [*extras, *documents(msgspec.structs.replace(found, cni=(), workload=()))]
+    extras = [msgspec.to_builtins(extra) for extra in rendered.extras]
+    return [*extras, *documents(msgspec.structs.replace(rendered, cni=(), workload=()))]

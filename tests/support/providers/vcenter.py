@@ -77,8 +77,8 @@ def properties(content: Any, objects: Sequence[Any], *paths: str) -> list[dict[s
         objectSet=[collector.ObjectSpec(obj=object_) for object_ in objects],
         propSet=[collector.PropertySpec(type=vim.VirtualMachine, pathSet=list(paths))],
     )
-    found = content.propertyCollector.RetrieveContents([asked])
-    return [{"self": item.obj} | {each.name: each.val for each in item.propSet} for item in found]
+    result = content.propertyCollector.RetrieveContents([asked])
+    return [{"self": item.obj} | {each.name: each.val for each in item.propSet} for item in result]
 
 
 @contextmanager
@@ -102,8 +102,8 @@ def tag(center: VCenter, path: str, *names: str, category: str = "") -> list[str
     Returns their IDs.
     """
     with center.administrator() as content:
-        found = content.searchIndex.FindByInventoryPath(path)
-        of = {"object_id": {"id": found._moId, "type": type(found).__name__.rpartition(".")[2]}}
+        result = content.searchIndex.FindByInventoryPath(path)
+        of = {"object_id": {"id": result._moId, "type": type(result).__name__.rpartition(".")[2]}}
     connection = session._Session(center.server, center.resolve)._connection()
     rest = session._Tags(connection, ACCOUNT)
     ids = []

@@ -89,13 +89,13 @@ class Requests:
 
     async def writes(self, seconds: float) -> list[str]:
         """The writes within so many seconds, renewed Leases aside."""
-        found = []
+        results = []
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 async for asked in self:
                     if asked.is_write:
-                        found.append(str(asked))
-        return found
+                        results.append(str(asked))
+        return results
 
 
 _decode = msgspec.json.Decoder(Asked).decode

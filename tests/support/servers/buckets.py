@@ -142,13 +142,13 @@ class GoogleServer:
         parts = self.uploads.pop(request.query["uploadId"])
         asked = [int(part.text or 0) for part in ElementTree.fromstring(await request.text()).iter() if _is(part)]
         answer = self._put(key, b"".join(parts[number] for number in asked), None)
-        found = self.objects[key]
-        body = _xml(f"<CompleteMultipartUploadResult><ETag>{_etag(found)}</ETag></CompleteMultipartUploadResult>")
+        result = self.objects[key]
+        body = _xml(f"<CompleteMultipartUploadResult><ETag>{_etag(result)}</ETag></CompleteMultipartUploadResult>")
         body.headers.update(answer.headers)
         return body
 
-    def _get(self, request: web.Request, found: GoogleObject) -> web.Response:
-        headers, data, status = _headers(found), found.data, 200
+    def _get(self, request: web.Request, google_object: GoogleObject) -> web.Response:
+        headers, data, status = _headers(google_object), google_object.data, 200
         if "Range" in request.headers:
             start, _, end = request.headers["Range"].removeprefix("bytes=").partition("-")
             if int(start) >= len(data):
@@ -165,10 +165,10 @@ class GoogleServer:
         keys = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
         page = keys[:1000]
         entries = "".join(
-            f"<Contents><Key>{escape(key)}</Key><LastModified>{found.modified.isoformat()}</LastModified>"
-            f"<Size>{len(found.data)}</Size><ETag>{_etag(found)}</ETag></Contents>"
+            f"<Contents><Key>{escape(key)}</Key><LastModified>{item.modified.isoformat()}</LastModified>"
+            f"<Size>{len(item.data)}</Size><ETag>{_etag(item)}</ETag></Contents>"
             for key in page
-            for found in (self.objects[key],)
+            for item in (self.objects[key],)
         )
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if len(keys) > len(page) else ""
         return _xml(f"<ListBucketResult>{entries}{token}</ListBucketResult>")
@@ -207,13 +207,17 @@ def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-def _etag(found: GoogleObject) -> str:
-    return quote(f"CM-{found.generation}", safe="")
+def _etag(google_object: GoogleObject) -> str:
+    return quote(f"CM-{google_object.generation}", safe="")
 
 
-def _headers(found: GoogleObject) -> dict[str, str]:
-    modified = format_datetime(found.modified, usegmt=True)
-    return {"ETag": f'"{_etag(found)}"', "x-goog-generation": str(found.generation), "Last-Modified": modified}
+def _headers(google_object: GoogleObject) -> dict[str, str]:
+    modified = format_datetime(google_object.modified, usegmt=True)
+    return {
+        "ETag": f'"{_etag(google_object)}"',
+        "x-goog-generation": str(google_object.generation),
+        "Last-Modified": modified,
+    }
 
 
 def _xml(text: str) -> web.Response:

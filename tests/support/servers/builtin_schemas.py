@@ -94,10 +94,10 @@ def file_of(minor: str) -> Path:
     return FOLDER / ("kubernetes-v1.json" if minor == builtin.FIRST else f"kubernetes-v1-{minor}.json")
 
 
-def differing(minor: str, found: dict[str, Any]) -> dict[str, Any]:
+def differing(minor: str, value: dict[str, Any]) -> dict[str, Any]:
     """The definitions of a server that belong into the file of its minor version."""
     before = {} if minor == builtin.FIRST else builtin.definitions()
-    return {name: schema for name, schema in found.items() if before.get(name) != schema}
+    return {name: schema for name, schema in value.items() if before.get(name) != schema}
 
 
 def text_of(definitions: dict[str, Any]) -> str:

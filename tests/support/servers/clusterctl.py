@@ -54,14 +54,14 @@ async def move_away(client: Client, *, pause: Callable[[], Awaitable[object]]) -
             patch={"spec": {"paused": True}},
             type=PatchType.MERGE,
         )
-    for resource, found in reversed(await in_order(client)):
+    for resource, item in reversed(await in_order(client)):
         await pause()
-        await take_away(client, resource, found.name, found.namespace, pause=pause)
+        await take_away(client, resource, item.name, item.namespace, pause=pause)
 
 
 async def in_order(client: Client) -> list[tuple[Resource, Object]]:
     """The objects that clusterctl moves, owners before what they own; not those of the management cluster's record."""
-    found: dict[str, tuple[Resource, Object, bool, bool]] = {}
+    results: dict[str, tuple[Resource, Object, bool, bool]] = {}
     for definition in (await client.list(CUSTOM_RESOURCE_DEFINITION)).items:
         labels, spec = definition.metadata.labels, definition.tree["spec"]
         of_capi = spec["group"].endswith("cluster.x-k8s.io")
@@ -70,18 +70,18 @@ async def in_order(client: Client) -> list[tuple[Resource, Object]]:
         stored = next(version["name"] for version in spec["versions"] if version["storage"])
         resource = Resource(spec["group"], stored, spec["names"]["plural"], spec["names"]["kind"])
         hierarchy = HIERARCHY in labels or (resource.group, resource.kind) == (capi.GROUP, "Cluster")
-        for one in (await client.list(resource)).items:
-            found[one.metadata.uid] = resource, one, hierarchy, hierarchy or MOVE in labels
-    for one in (await client.list(SECRET)).items:
-        found[one.metadata.uid] = SECRET, one, False, MOVE in one.metadata.labels
-    moved = {uid for uid, (_, _, hierarchy, _) in found.items() if hierarchy}
+        for secret in (await client.list(resource)).items:
+            results[secret.metadata.uid] = resource, secret, hierarchy, hierarchy or MOVE in labels
+    for secret in (await client.list(SECRET)).items:
+        results[secret.metadata.uid] = SECRET, secret, False, MOVE in secret.metadata.labels
+    moved = {uid for uid, (_, _, hierarchy, _) in results.items() if hierarchy}
     while more := {
         uid
-        for uid, (_, one, _, _) in found.items()
-        if uid not in moved and any(owner.uid in moved for owner in one.metadata.owner_references)
+        for uid, (_, secret, _, _) in results.items()
+        if uid not in moved and any(owner.uid in moved for owner in secret.metadata.owner_references)
     }:
         moved |= more
-    moved |= {uid for uid, (_, _, _, forced) in found.items() if forced}
+    moved |= {uid for uid, (_, _, _, forced) in results.items() if forced}
     moved -= {record.metadata.uid for record in await records(client)}
     ordered: list[str] = []
     while len(ordered) < len(moved):
@@ -91,10 +91,10 @@ async def in_order(client: Client) -> list[tuple[Resource, Object]]:
             if uid not in ordered
             and all(
                 reference.uid in ordered or reference.uid not in moved
-                for reference in found[uid][1].metadata.owner_references
+                for reference in results[uid][1].metadata.owner_references
             )
         ]
-    return [found[uid][:2] for uid in ordered]
+    return [results[uid][:2] for uid in ordered]
 
 
 async def records(client: Client) -> list[Object]:

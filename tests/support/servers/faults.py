@@ -247,9 +247,9 @@ class Faults(Interceptor):
 
     def happens(self, fault: Fault) -> bool:
         """True if it does now."""
-        found = fault in self.present and self._rng.random() < _CHANCE
-        self.happened += found
-        return found
+        result = fault in self.present and self._rng.random() < _CHANCE
+        self.happened += result
+        return result
 
     def wrote(self) -> None:
         """A write of the manager landed."""

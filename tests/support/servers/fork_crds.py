@@ -73,9 +73,9 @@ def _read(text: str) -> tuple[dict[str, Tree], dict[str, Tree]]:
     types: dict[str, Tree] = {}
     kinds: dict[str, Tree] = {}
     for heading, lines in _parts(text):
-        found = _object(lines, types)
+        result = _object(lines, types)
         name = heading.removeprefix("type ")
-        (types if heading.startswith("type ") else kinds)[name] = found
+        (types if heading.startswith("type ") else kinds)[name] = result
     assert types["BottlerocketFields"]["properties"]["pause"], "the notation has changed"
     return types, kinds
 
@@ -126,10 +126,10 @@ def _schema(line: Line, inner: list[Line], types: dict[str, Tree]) -> Tree:
         return _object(inner, types)
     if line.type == "[]":
         return {"type": "array", "items": _object(inner, types)}
-    found = _type(line.type, types)
+    result = _type(line.type, types)
     if enum := re.search(r"\{(.*)\}", line.rest):
-        found = found | {"enum": enum[1].split("|")}
-    return found
+        result = result | {"enum": enum[1].split("|")}
+    return result
 
 
 def _type(name: str, types: dict[str, Tree]) -> Tree:

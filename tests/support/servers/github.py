@@ -76,11 +76,11 @@ class GitHub:
             case "GET", ["user"]:
                 return web.json_response({"login": token.login}, headers=headers)
             case "GET", ["repos", owner, name]:
-                found = self.repositories.get(f"{owner}/{name}".lower())
-                if found is None or not can_see:
+                value = self.repositories.get(f"{owner}/{name}".lower())
+                if value is None or not can_see:
                     return _said(404, "Not Found", headers=headers)
-                found = {"full_name": f"{owner}/{name}"} | found
-                return web.json_response(found | {"permissions": {"push": token.may_push}}, headers=headers)
+                value = {"full_name": f"{owner}/{name}"} | value
+                return web.json_response(value | {"permissions": {"push": token.may_push}}, headers=headers)
             case "POST", ["user", "repos"]:
                 return await self._create(request, token, token.login, headers)
             case "POST", ["orgs", owner, "repos"]:

@@ -12,15 +12,15 @@ from tests.support.objects import kstatus
 class JudgedStatuses:
     """Notes in `found` what a written status of a Cluster would mislead readers about."""
 
-    def __init__(self, transport: Transport, found: set[str]) -> None:
+    def __init__(self, transport: Transport, notes: set[str]) -> None:
         self._transport = transport
-        self._found = found
+        self._notes = notes
 
     async def request(self, request: Request) -> Response:
         response = await self._transport.request(request)
         if request.method == "PATCH" and _is_a_status(request.path) and response.status == 200:
             tree = json.loads(response.body)
-            self._found.update(f"{fault}: {json.dumps(tree['status'])}" for fault in kstatus.faults(tree))
+            self._notes.update(f"{fault}: {json.dumps(tree['status'])}" for fault in kstatus.faults(tree))
         return response
 
     def __getattr__(self, name: str) -> Any:

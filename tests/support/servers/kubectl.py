@@ -26,10 +26,10 @@ QUICK = {"GOGC": "400"}
 def find_kubectl() -> Path:
     """kubectl of the assets, else of PATH; the test is skipped when there is none."""
     assets = find_assets()
-    found = assets / "kubectl" if assets is not None else shutil.which("kubectl")
-    if found is None:
+    result = assets / "kubectl" if assets is not None else shutil.which("kubectl")
+    if result is None:
         pytest.skip(f"there is no kubectl: {why_no_assets()}, or put one on PATH")
-    return Path(found)
+    return Path(result)
 
 
 class Kubectl:

@@ -16,13 +16,13 @@ WITHOUT = ("events", "leases", "extensionconfigs")
 class Preconditions:
     """A way to an API server on which writes are noted that hit whatever has the name when they arrive."""
 
-    def __init__(self, transport: Transport, found: set[str]) -> None:
+    def __init__(self, transport: Transport, notes: set[str]) -> None:
         self._transport = transport
-        self._found = found
+        self._notes = notes
 
     async def request(self, request: Request) -> Response:
         if request.method in ("DELETE", "PATCH", "PUT") and not _names_its_object(request):
-            self._found.add(f"{request.method} {request.path}")
+            self._notes.add(f"{request.method} {request.path}")
         return await self._transport.request(request)
 
     def __getattr__(self, name: str) -> Any:

@@ -47,8 +47,8 @@ def test_parts_of_a_row_support_each_other(row: Row) -> None:
 
 def test_minors_follow_each_other_in_each_table() -> None:
     for table in (KUBERNETES, ETCD, CLUSTER_API):
-        found = [numbers(minor) for minor in table]
-        assert found == [(found[0][0], found[0][1] + step) for step in range(len(found))]
+        results = [numbers(minor) for minor in table]
+        assert results == [(results[0][0], results[0][1] + step) for step in range(len(results))]
     for minor, etcd in ETCD.items():
         assert numbers(etcd.before) == (numbers(minor)[0], numbers(minor)[1] - 1)
     for cluster_api in CLUSTER_API.values():

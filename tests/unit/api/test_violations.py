@@ -16,8 +16,8 @@ TEXTS = st.text(alphabet=[*string.printable, "\x1b", "\x9b", "\u202e", "â€¦", "Ã
 
 
 @given(TEXTS, TEXTS, TEXTS, TEXTS)
-def test_sentence_is_one_line_of_printable_characters(field: str, found: str, allowed: str, message: str) -> None:
-    text = str(Violation(field, found, allowed, message))
+def test_sentence_is_one_line_of_printable_characters(field: str, value: str, allowed: str, message: str) -> None:
+    text = str(Violation(field, value, allowed, message))
     assert printable(text) == text
     assert "\n" not in text
 

@@ -44,7 +44,7 @@ PLACE, NODE = rules.rule_node_of(SCHEMA), node_of(SCHEMA)
 
 NUMBERS = st.integers(0, 6)
 ITEMS = st.dictionaries(NUMBERS, NUMBERS, max_size=3).map(
-    lambda found: [{"id": id_, "n": number} for id_, number in found.items()]
+    lambda numbers: [{"id": id_, "n": number} for id_, number in numbers.items()]
 )
 SPECS = st.fixed_dictionaries(
     {},

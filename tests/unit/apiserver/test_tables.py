@@ -417,7 +417,7 @@ def test_ages_of_what_is_no_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "value"),
     [
         ("{.items[0].n}", [1]),
         ("$.items[-1].n", [3]),
@@ -436,9 +436,9 @@ def test_ages_of_what_is_no_time() -> None:
         (".", [{"items": [{"n": 1}, {"n": 2, "name": "two"}, {"n": 3}], "map": {"a.b": 1}}]),
     ],
 )
-def test_json_paths(path: str, found: list[Any]) -> None:
+def test_json_paths(path: str, value: list[Any]) -> None:
     tree = {"items": [{"n": 1}, {"n": 2, "name": "two"}, {"n": 3}], "map": {"a.b": 1}}
-    assert compiled(path)(tree) == found
+    assert compiled(path)(tree) == value
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[?(@.b==c)]", ".a b"])
@@ -463,6 +463,6 @@ def test_any_name_can_be_quoted_in_a_json_path(tree: dict[str, int]) -> None:
     ],
 )
 def test_a_budget_shows_what_it_allows(spec: Tree, status: Tree, cells: list[Any]) -> None:
-    found = row(core.POD_DISRUPTION_BUDGET, {"spec": spec, "status": status})
-    assert [*found] == ["Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"]
-    assert [*found.values()][1:4] == cells
+    result = row(core.POD_DISRUPTION_BUDGET, {"spec": spec, "status": status})
+    assert [*result] == ["Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"]
+    assert [*result.values()][1:4] == cells

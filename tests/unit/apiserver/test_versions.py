@@ -24,8 +24,8 @@ async def ask(server: Server, path: str) -> Any:
 
 async def required(server: Server) -> list[str]:
     document = await ask(server, "/openapi/v3/apis/apps/v1")
-    found: list[str] = document["components"]["schemas"][REVISION]["required"]
-    return found
+    result: list[str] = document["components"]["schemas"][REVISION]["required"]
+    return result
 
 
 async def test_a_server_is_of_the_default_row(server: Server) -> None:

@@ -41,15 +41,15 @@ def problems(example: str, kind: str, path: str, value: Any) -> list[Tree]:
     trees = [edited({path: value}, tree) if tree["kind"] == kind else tree for tree in trees]
     done = CliRunner().invoke(program, ["validate", "-f", "-", "-o", "json"], input=yaml.safe_dump_all(trees))
     assert done.stdout, done.exception
-    found: list[Tree] = json.loads(done.stdout)["problems"]
-    return found
+    result: list[Tree] = json.loads(done.stdout)["problems"]
+    return result
 
 
 @pytest.mark.parametrize(("example", "kind", "path", "bad"), sampled(CHOICES, 2, 6))
 def test_each_allowed_value_is_accepted(example: str, kind: str, path: str, bad: Any) -> None:
-    found = problems(example, kind, path, bad)
-    assert found
-    text = found[0]["violation"]["allowed"] or found[0]["violation"]["message"].partition("allowed: ")[2]
+    results = problems(example, kind, path, bad)
+    assert results
+    text = results[0]["violation"]["allowed"] or results[0]["violation"]["message"].partition("allowed: ")[2]
     allowed = [word.strip(' "') for word in text.replace(" or ", ", ").split(",") if word.strip(' "')]
     assert len(allowed) >= 2, text
     for value in allowed:
@@ -59,8 +59,8 @@ def test_each_allowed_value_is_accepted(example: str, kind: str, path: str, bad:
 @pytest.mark.parametrize("example", sampled(["vsphere", "tinkerbell", "snow"], 1))
 def test_bottlerocket_is_advised_where_it_is_accepted(example: str) -> None:
     kind = {"vsphere": "VSphere", "tinkerbell": "Tinkerbell", "snow": "Snow"}[example] + "MachineConfig"
-    found = problems(example, kind, f"{HOST_OS}.certBundles", CERTIFICATES)
-    assert found
-    advised = "allowed: bottlerocket" in found[0]["violation"]["message"]
+    results = problems(example, kind, f"{HOST_OS}.certBundles", CERTIFICATES)
+    assert results
+    advised = "allowed: bottlerocket" in results[0]["violation"]["message"]
     accepted = problems(example, kind, "spec.osFamily", "bottlerocket") == []
     assert advised == accepted

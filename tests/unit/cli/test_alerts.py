@@ -192,6 +192,6 @@ def test_alert_fires_once_it_should(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     tool = Promtool(tmp_path, GROUPS)
     assert tool.firing(case.series, (case.alert, case.quiet)) == ""
-    found = tool.firing(case.series, (case.alert, case.fires))
-    assert case.labels in found
-    assert len(re.findall(r"Labels:\{", found)) == 1, found
+    result = tool.firing(case.series, (case.alert, case.fires))
+    assert case.labels in result
+    assert len(re.findall(r"Labels:\{", result)) == 1, result

@@ -28,8 +28,8 @@ from tests.support.servers.admission_reviews import edited
 def problems(text: str) -> list[Tree]:
     done = CliRunner().invoke(program, ["validate", "-f", "-", "-o", "json"], input=text)
     assert done.stdout, done.exception
-    found: list[Tree] = json.loads(done.stdout)["problems"]
-    return found
+    result: list[Tree] = json.loads(done.stdout)["problems"]
+    return result
 
 
 def errors(text: str) -> list[Error]:
@@ -78,14 +78,14 @@ LABELS: dict[str, tuple[str, str]] = {
 def test_each_wrong_label_of_a_map_is_an_error(part: str) -> None:
     field = f"spec.{part}.labels"
     labels = {name: value for name, (value, _) in LABELS.items()}
-    found = problems(manifest("docker", [("Cluster", "garden", {field: labels | {"right": "one"}}, "")]))
-    assert [item["violation"]["field"] for item in found] == [f"{field}[{name}]" for name in LABELS]
-    for one, (name, (value, message)) in zip(found, LABELS.items(), strict=True):
-        assert one["violation"]["message"].startswith(message)
-        assert one["violation"]["found"] == (value if "value" in message else name)
-        assert one["violation"]["allowed"]
-    first = found[0]["line"]
-    assert [item["line"] for item in found] == list(range(first, first + len(LABELS)))
+    results = problems(manifest("docker", [("Cluster", "garden", {field: labels | {"right": "one"}}, "")]))
+    assert [item["violation"]["field"] for item in results] == [f"{field}[{name}]" for name in LABELS]
+    for element, (name, (value, message)) in zip(results, LABELS.items(), strict=True):
+        assert element["violation"]["message"].startswith(message)
+        assert element["violation"]["found"] == (value if "value" in message else name)
+        assert element["violation"]["allowed"]
+    first = results[0]["line"]
+    assert [item["line"] for item in results] == list(range(first, first + len(LABELS)))
 
 
 ENCRYPTED: Any = [
@@ -134,10 +134,10 @@ def test_each_wrong_entry_of_a_part_is_an_error(
     example: str, kind: str, name: str, field: str, value: Any, places: list[str]
 ) -> None:
     places = places or [f"[{entry}]" for entry in (next(iter(value)), list(value)[-1])]
-    found = problems(manifest(example, [(kind, name, {f"spec.{field}": value}, "")]))
-    assert [item["violation"]["field"] for item in found] == [f"spec.{field}{place}" for place in places]
-    assert len({item["line"] for item in found}) == len(places)
-    assert all(item["violation"]["found"] and item["violation"]["allowed"] for item in found)
+    results = problems(manifest(example, [(kind, name, {f"spec.{field}": value}, "")]))
+    assert [item["violation"]["field"] for item in results] == [f"spec.{field}{place}" for place in places]
+    assert len({item["line"] for item in results}) == len(places)
+    assert all(item["violation"]["found"] and item["violation"]["allowed"] for item in results)
 
 
 def test_object_given_twice_is_no_change_of_the_first() -> None:
@@ -146,8 +146,8 @@ def test_object_given_twice_is_no_change_of_the_first() -> None:
         {"spec.controlPlaneConfiguration.endpoint.host": "192.0.2.77", "spec.kubernetesVersion": "1.34"},
         next(yaml.safe_load_all(text)),
     )
-    found = [problem["violation"] for problem in problems(f"{text}---\n{yaml.safe_dump(other)}")]
-    assert [(item["field"], item["message"].partition(",")[0]) for item in found] == [
+    results = [problem["violation"] for problem in problems(f"{text}---\n{yaml.safe_dump(other)}")]
+    assert [(item["field"], item["message"].partition(",")[0]) for item in results] == [
         ("metadata.name", "duplicate object")
     ]
 
@@ -213,8 +213,8 @@ def test_all_that_the_proposals_example_lacks_is_named() -> None:
             ],
         },
     }
-    found = {problem["violation"]["field"]: problem["violation"] for problem in problems(yaml.safe_dump(cluster))}
-    assert set(found) == {
+    results = {problem["violation"]["field"]: problem["violation"] for problem in problems(yaml.safe_dump(cluster))}
+    assert set(results) == {
         "spec.eksaVersion",
         "spec.kubernetesVersion",
         "spec.clusterNetwork",
@@ -223,7 +223,7 @@ def test_all_that_the_proposals_example_lacks_is_named() -> None:
         "spec.datacenterRef",
         "spec.workerNodeGroupConfigurations[0].machineGroupRef",
     }
-    assert found["spec.eksaVersion"]["allowed"].startswith("a version like v0.26.0")
+    assert results["spec.eksaVersion"]["allowed"].startswith("a version like v0.26.0")
 
 
 @pytest.mark.parametrize("text", ["kind: Nothing\n", "", "---\n", "- a\n"])

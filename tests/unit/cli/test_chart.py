@@ -28,8 +28,8 @@ Key = tuple[str, str, str]
 
 def test_the_chart_in_the_tree_is_the_generated_one() -> None:
     """When this fails: make chart."""
-    found = {path.relative_to(CHART).as_posix(): path.read_text() for path in CHART.rglob("*") if path.is_file()}
-    assert found == chart.files()
+    results = {path.relative_to(CHART).as_posix(): path.read_text() for path in CHART.rglob("*") if path.is_file()}
+    assert results == chart.files()
 
 
 def test_yaml_of_the_chart_has_no_anchors() -> None:
@@ -95,9 +95,9 @@ def test_text_like_a_template_stays_text() -> None:
 
 
 def by_name(trees: Iterable[Tree]) -> dict[Key, Tree]:
-    found = list(trees)
-    named = {(tree["kind"], tree["metadata"].get("namespace", ""), tree["metadata"]["name"]): tree for tree in found}
-    assert len(named) == len(found)
+    results = list(trees)
+    named = {(tree["kind"], tree["metadata"].get("namespace", ""), tree["metadata"]["name"]): tree for tree in results}
+    assert len(named) == len(results)
     return named
 
 

@@ -60,8 +60,8 @@ def test_missing_account_stays_for_its_clusters(kind: str) -> None:
 
         async def bring(namespace: str, variables: Iterable[str], value: str) -> Mapping[str, bytes]:
             await bring_credentials(PROVIDERS, client, manifest(namespace), dict.fromkeys(variables, value))
-            (found,) = (await client.list(SECRET, "eksa-system")).items
-            return found.decode(Secret).data
+            (secret,) = (await client.list(SECRET, "eksa-system")).items
+            return secret.decode(Secret).data
 
         before = await bring("team-a", chain.from_iterable(together), "first")
         after = await bring("team-b", together[0], "second")
@@ -178,14 +178,14 @@ def test_the_certificate_of_a_mirror_comes_from_a_file(tmp_path: Path, monkeypat
     authority = tmp_path / "ca.crt"
     authority.write_text(AUTHORITY)
     monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(authority))
-    found, problems, _ = documents.examined([str(manifest)])
+    result, problems, _ = documents.examined([str(manifest)])
     assert problems == []
-    assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == AUTHORITY
-    assert "EKSA_REGISTRY_MIRROR_CA" in found[0].notes[0].message
+    assert result[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == AUTHORITY
+    assert "EKSA_REGISTRY_MIRROR_CA" in result[0].notes[0].message
 
     manifest.write_text("\n---\n".join(json.dumps(item) for item in with_mirror(caCertContent="own")))
-    found, _, _ = documents.examined([str(manifest)])
-    assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == "own"
+    result, _, _ = documents.examined([str(manifest)])
+    assert result[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == "own"
 
     manifest.write_text("\n---\n".join(json.dumps(item) for item in with_mirror()))
     monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(tmp_path / "nothing"))

@@ -56,13 +56,13 @@ def example(kind: str) -> list[Tree]:
 
 def edited(trees: list[Tree], kind: str, **fields: Any) -> list[Tree]:
     """A copy in which all objects of a kind have these values; None removes a field."""
-    found = copy.deepcopy(trees)
-    for spec in (item["spec"] for item in found if item["kind"] == kind):
+    copied = copy.deepcopy(trees)
+    for spec in (item["spec"] for item in copied if item["kind"] == kind):
         for name, value in fields.items():
             spec.pop(name, None)
             if value is not None:
                 spec[name] = value
-    return found
+    return copied
 
 
 def run(trees: list[Tree], *command: str) -> str:
@@ -73,8 +73,8 @@ def run(trees: list[Tree], *command: str) -> str:
 
 def warned(trees: list[Tree]) -> list[str]:
     """The warnings of a valid manifest."""
-    found: list[str] = json.loads(run(trees, "validate", "-o", "json"))["warnings"]
-    return found
+    result: list[str] = json.loads(run(trees, "validate", "-o", "json"))["warnings"]
+    return result
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in FILLED_IN.items() for name in names])
@@ -142,12 +142,10 @@ def test_nobody_can_log_in_is_said(kind: str, spelling: str) -> None:
     assert all(item.startswith(f"{kind} ") and "set your public key" in item for item in told)
 
 
-@pytest.mark.parametrize(
-    "found", ["  ", "# ann's key", "ssh-rsa AAAA...", "ann", "-----BEGIN OPENSSH PRIVATE KEY-----"]
-)
+@pytest.mark.parametrize("text", ["  ", "# ann's key", "ssh-rsa AAAA...", "ann", "-----BEGIN OPENSSH PRIVATE KEY-----"])
 @pytest.mark.parametrize("kind", USERS)
-def test_what_is_no_key_is_refused(kind: str, found: str) -> None:
-    trees = edited(example(kind), kind, users=[{"name": "ann", "sshAuthorizedKeys": [found]}])
+def test_what_is_no_key_is_refused(kind: str, text: str) -> None:
+    trees = edited(example(kind), kind, users=[{"name": "ann", "sshAuthorizedKeys": [text]}])
     told = run(trees, "validate", "-o", "json")
     problems = [problem["violation"]["message"] for problem in json.loads(told)["problems"]]
     assert len(problems) == sum(tree["kind"] == kind for tree in trees)

@@ -15,7 +15,7 @@ from tests.support.command_line import understood
 from tests.support.objects.deployments import combinations, deployed, pods
 
 
-def found(*words: str) -> list[dict[str, Tree]]:
+def rendered(*words: str) -> list[dict[str, Tree]]:
     """For each program, its objects by kind."""
     return [{tree["kind"]: tree for tree in trees} for trees in deployed(pods(*words))]
 
@@ -26,7 +26,7 @@ def pod(objects: dict[str, Tree]) -> Tree:
 
 
 def test_replicas_spread_and_survive_drains_by_default() -> None:
-    for objects in found():
+    for objects in rendered():
         labels = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
         budget = objects["PodDisruptionBudget"]["spec"]
         assert budget["selector"]["matchLabels"] == labels
@@ -43,14 +43,14 @@ def test_replicas_spread_and_survive_drains_by_default() -> None:
 
 
 def test_nodes_are_held_apart_only_where_asked() -> None:
-    for objects in found("--topology-spread", "DoNotSchedule"):
+    for objects in rendered("--topology-spread", "DoNotSchedule"):
         by_node, by_zone = pod(objects)["topologySpreadConstraints"]
         assert (by_node["whenUnsatisfiable"], by_zone["whenUnsatisfiable"]) == ("DoNotSchedule", "ScheduleAnyway")
 
 
 def test_flags_set_the_fields_they_name() -> None:
     words = ("--image-pull-secret=one", "--image-pull-secret=two", "--priority-class=high", "--node-selector=a/b=c")
-    for objects in found(*words, "--toleration=k=v", "--toleration=x:NoExecute", "--memory-limit=0"):
+    for objects in rendered(*words, "--toleration=k=v", "--toleration=x:NoExecute", "--memory-limit=0"):
         spec = pod(objects)
         assert spec["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
         assert spec["priorityClassName"] == "high"
@@ -63,7 +63,7 @@ def test_flags_set_the_fields_they_name() -> None:
 
 
 def test_metrics_are_closed_unless_asked_for() -> None:
-    for objects in found():
+    for objects in rendered():
         assert "metrics" not in str(objects["NetworkPolicy"])
         assert understood(pod(objects)["containers"][0]["args"])["metrics_address"].startswith("127.0.0.1:")
 
@@ -72,7 +72,7 @@ def test_metrics_are_closed_unless_asked_for() -> None:
     ("words", "namespaces"), [((), ["monitoring"]), (("--metrics-namespace=a,b",), ["a", "b"])], ids=["usual", "named"]
 )
 def test_metrics_are_open_to_namespaces_that_scrape(words: tuple[str, ...], namespaces: list[str]) -> None:
-    for objects in found("--metrics", *words):
+    for objects in rendered("--metrics", *words):
         (container,) = pod(objects)["containers"]
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         assert understood(container["args"])["metrics_address"] == f":{ports['metrics']}"
@@ -110,7 +110,7 @@ def test_dashboard_is_open_to_named_namespaces_only(namespaces: tuple[str, ...] 
 def test_programs_understand_their_arguments() -> None:
     """With every combination of flags, and each has the ports that it says it listens on."""
     for words in combinations(all_=False):
-        for objects in found(*words):
+        for objects in rendered(*words):
             (container,) = pod(objects)["containers"]
             assert all(understood(container["args"]).values()) is not None
             assert container["args"][0] == container["name"]
@@ -121,7 +121,7 @@ def test_programs_understand_their_arguments() -> None:
 
 
 def test_gardenlet_reads_kubeconfig_that_is_mounted() -> None:
-    *_, gardenlet = found()
+    *_, gardenlet = rendered()
     asked = understood(pod(gardenlet)["containers"][0]["args"])
     mount = pod(gardenlet)["containers"][0]["volumeMounts"][1]
     assert asked["seed"] == "west"

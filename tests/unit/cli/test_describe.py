@@ -77,14 +77,14 @@ def test_one_message_is_printed_once() -> None:
 
 def test_another_message_is_not_lost() -> None:
     other = tree("Machine", "g", SET, status="False", message="its node does not answer")
-    found = rows(Messages(), SET, SICK[0], other)
-    assert [row[-1] for row in found if "Machine " in row[0]] == ["as above", "Why: its node does not answer"]
+    result = rows(Messages(), SET, SICK[0], other)
+    assert [row[-1] for row in result if "Machine " in row[0]] == ["as above", "Why: its node does not answer"]
 
 
 def test_machines_are_shown_with_their_versions() -> None:
-    found = {row[0].lstrip("│├└─ "): row[1] for row in rows(Messages(), SET, *WELL)}
-    assert found["2 Machines d, f"] == "v1.35.1"
-    assert found["Machine e"] == "v1.36.1"
+    results = {row[0].lstrip("│├└─ "): row[1] for row in rows(Messages(), SET, *WELL)}
+    assert results["2 Machines d, f"] == "v1.35.1"
+    assert results["Machine e"] == "v1.36.1"
 
 
 def test_a_machine_has_the_version_of_its_kubelet() -> None:

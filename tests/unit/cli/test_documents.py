@@ -69,8 +69,8 @@ def test_a_reference_that_is_none_is_named(tmp_path: Path, wrong: str) -> None:
 @pytest.mark.parametrize("spec", ["", "spec:\n", "spec: null\n", "spec: 3\n"])
 def test_cluster_without_a_spec_is_prepared(spec: str, tmp_path: Path) -> None:
     text = f"apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {{name: xy}}\n{spec}"
-    found = read_manifests(text.encode(), source="xy.yaml")
-    [(_, tree)] = documents.in_namespace(found, "default")
+    result = read_manifests(text.encode(), source="xy.yaml")
+    [(_, tree)] = documents.in_namespace(result, "default")
     assert tree["spec"] == {}
 
 

@@ -45,8 +45,8 @@ def test_it_says_what_was_restored(store: str, tmp_path: Path, capsys: Captured)
         "granted for 1h: 1 lease not contained in any snapshot",
         "etcd 3.6 or 3.7 can start with it",
     ]
-    with Database.open(database(folder)) as found:
-        members = found.bucket(b"members")
+    with Database.open(database(folder)) as opened:
+        members = opened.bucket(b"members")
         assert members is not None
         assert [key for key, _ in members.items()] == [b"8e9e05c52164694d"]
 

@@ -21,7 +21,7 @@ from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.virtual import Simulation, run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FOUND = Object(to_bytes({"metadata": {"name": "oak"}}))
+OAK = Object(to_bytes({"metadata": {"name": "oak"}}))
 
 
 class Breaking:
@@ -34,7 +34,7 @@ class Breaking:
     async def list(self, *_: Any, **__: Any) -> SimpleNamespace:
         if asyncio.get_running_loop().time() < self._back:
             raise Unreachable("nobody answers")
-        return SimpleNamespace(items=[FOUND], resource_version="1")
+        return SimpleNamespace(items=[OAK], resource_version="1")
 
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         await asyncio.sleep(60)
@@ -46,9 +46,9 @@ class Breaking:
 
 def followed(server: Breaking, states: int) -> None:
     async def main(_: Simulation) -> None:
-        async with aclosing(follow.follow(cast(Client, server), NAMESPACE, Key("", "oak"))) as found:
+        async with aclosing(follow.follow(cast(Client, server), NAMESPACE, Key("", "oak"))) as opened:
             for _state in range(states):
-                assert await anext(found) is FOUND
+                assert await anext(opened) is OAK
 
     run(main, epoch=NOW, seed=1)
 
@@ -77,7 +77,7 @@ class Hasty:
         self.watches = 0
 
     async def list(self, *_: Any, **__: Any) -> SimpleNamespace:
-        return SimpleNamespace(items=[FOUND], resource_version="1")
+        return SimpleNamespace(items=[OAK], resource_version="1")
 
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         self.watches += 1

@@ -34,10 +34,10 @@ class Still:
     """An API server on which nothing happens any more."""
 
     def __init__(self, tree: Tree) -> None:
-        self._found = Object(to_bytes(tree))
+        self._stored = Object(to_bytes(tree))
 
     async def list(self, *_: Any, **__: Any) -> SimpleNamespace:
-        return SimpleNamespace(items=[self._found], resource_version="1")
+        return SimpleNamespace(items=[self._stored], resource_version="1")
 
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         await asyncio.get_running_loop().create_future()

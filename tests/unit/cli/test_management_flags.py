@@ -102,8 +102,8 @@ def test_components_are_for_other_bootstraps_than_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spec", ["spec: []", "spec: text", "spec:", ""])
 def test_a_spec_that_is_none_is_no_management_cluster(spec: str) -> None:
     text = f"apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {{name: a}}\n{spec}\n"
-    found = documents.Examined([*read_manifests(text.encode(), source="a")], [], [])
-    assert not self_managed.is_self_managed(found)
+    result = documents.Examined([*read_manifests(text.encode(), source="a")], [], [])
+    assert not self_managed.is_self_managed(result)
 
 
 def test_a_folder_without_manifests_of_flux_is_said(tmp_path: Path) -> None:

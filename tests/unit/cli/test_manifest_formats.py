@@ -53,9 +53,9 @@ def test_a_base_has_the_objects_of_manifests(
 ) -> None:
     expected = printed(capsys, *flags)
     assert run(["manifests", "--format", "kustomize", "--output-dir", str(tmp_path / "base"), *flags]) == 0
-    found = based(tmp_path / "base")
-    assert len(found) == len(expected)
-    assert by_name(found) == by_name(expected)
+    result = based(tmp_path / "base")
+    assert len(result) == len(expected)
+    assert by_name(result) == by_name(expected)
 
 
 def test_an_overlay_of_a_base_sets_the_image(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def test_right_to_copy_kubeconfigs_is_per_namespace(capsys: pytest.CaptureFixtur
 
 
 def policies() -> dict[str, Tree]:
-    found = (tree for tree in manifests.installed(PROVIDERS) if tree["kind"] == "ValidatingAdmissionPolicy")
-    return {tree["metadata"]["name"]: tree for tree in found}
+    result = (tree for tree in manifests.installed(PROVIDERS) if tree["kind"] == "ValidatingAdmissionPolicy")
+    return {tree["metadata"]["name"]: tree for tree in result}
 
 
 def test_policy_holds_webhooks_but_their_authority() -> None:
@@ -138,11 +138,11 @@ def printed(capsys: pytest.CaptureFixture[str], *flags_: str) -> dict[str, Tree]
 
 @pytest.mark.demand(L27="in one container", L64="its Deployment")
 def test_container_of_manager_can_not_touch_its_node(capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys)
-    spec = found["Deployment"]["spec"]
+    result = printed(capsys)
+    spec = result["Deployment"]["spec"]
     pod = spec["template"]["spec"]
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
-    assert pod["serviceAccountName"] == found["ServiceAccount"]["metadata"]["name"]
+    assert pod["serviceAccountName"] == result["ServiceAccount"]["metadata"]["name"]
     (container,) = pod["containers"]
     assert container["image"] == IMAGE
     assert container["securityContext"] == {
@@ -161,8 +161,8 @@ def test_container_of_manager_can_not_touch_its_node(capsys: pytest.CaptureFixtu
 
 @pytest.mark.soak
 def test_manager_serves_what_probes_and_webhooks_ask(capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys)
-    pod = found["Deployment"]["spec"]["template"]
+    result = printed(capsys)
+    pod = result["Deployment"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     asked = understood(container["args"])
@@ -173,7 +173,7 @@ def test_manager_serves_what_probes_and_webhooks_ask(capsys: pytest.CaptureFixtu
         "liveness": {"path": "/healthz", "port": "health"},
         "readiness": {"path": "/readyz", "port": "health"},
     }
-    service = found["Service"]
+    service = result["Service"]
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     (port,) = service["spec"]["ports"]
     assert port["targetPort"] in ports
@@ -245,9 +245,9 @@ def test_clusters_are_deleted_without_a_manager() -> None:
 
 @pytest.mark.soak
 def test_webhooks_alone_are_reached_from_other_pods(capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys)
-    pod = found["Deployment"]["spec"]["template"]
-    policy = found["NetworkPolicy"]["spec"]
+    result = printed(capsys)
+    pod = result["Deployment"]["spec"]["template"]
+    policy = result["NetworkPolicy"]["spec"]
     assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     assert policy["policyTypes"] == ["Ingress"]
     assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": "webhooks"}]}]

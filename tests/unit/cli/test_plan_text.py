@@ -32,6 +32,6 @@ def test_machines_known_to_providers_are_not_none(
 
 
 def test_for_programs_they_are_null() -> None:
-    found = json.dumps(facts([UNKNOWN, HELD]))
-    assert found.count('"machines": null') == 1
-    assert found.count('"machines": []') == 1
+    result = json.dumps(facts([UNKNOWN, HELD]))
+    assert result.count('"machines": null') == 1
+    assert result.count('"machines": []') == 1

@@ -109,23 +109,23 @@ def test_a_cluster_without_upgrades_has_no_progress() -> None:
 def test_nodes_that_wait_for_their_group_are_counted() -> None:
     machines = [machine_tree("a", NEW, seconds="10"), *map(machine_tree, FIVE[1:])]
     nodes = [node_tree("a", age=14), node_tree("b", "step 5 of 8 on node b: draining", age=4)]
-    found = progress(machines, nodes, [group_tree("a", "b", "c", age=20)])
-    assert found is not None
-    assert (found.done, found.total) == (1, 5)
+    state = progress(machines, nodes, [group_tree("a", "b", "c", age=20)])
+    assert state is not None
+    assert (state.done, state.total) == (1, 5)
     # Two of the control plane and two workers remain, each 10 s; 4 s of the first are over.
-    assert found.sentence(NOW) == (
+    assert state.sentence(NOW) == (
         "1 of 5 nodes are upgraded; step 5 of 8 on node b: draining; 20s so far; about 36s left"
     )
-    assert found.sentence(NOW + timedelta(seconds=30)).endswith("50s so far; about 6s left")
+    assert state.sentence(NOW + timedelta(seconds=30)).endswith("50s so far; about 6s left")
 
 
 @pytest.mark.parametrize("kubelet", [NEW, "v1.36.3", "v1.36.3-eks-d91a302"])
 def test_nodes_of_a_finished_group_stay_counted(kubelet: str) -> None:
     finished = [machine_tree(name, NEW, seconds="10", kubelet=kubelet) for name in FIVE[:3]]
     machines = [*finished, *map(machine_tree, FIVE[3:])]
-    found = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
-    assert found is not None
-    assert (found.done, found.total) == (3, 5)
+    state = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
+    assert state is not None
+    assert (state.done, state.total) == (3, 5)
 
 
 def test_releases_of_one_patch_are_told_apart() -> None:
@@ -133,39 +133,39 @@ def test_releases_of_one_patch_are_told_apart() -> None:
     build = "v1.36.3-eks-d91a302"
     finished = [machine_tree(name, NEW, seconds="10", kubelet=build) for name in FIVE[:3]]
     machines = [*finished, *(machine_tree(name, "v1.36.3-eks-1-36-0", kubelet=build) for name in FIVE[3:])]
-    found = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
-    assert found is not None
-    assert (found.done, found.total) == (3, 5)
+    state = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
+    assert state is not None
+    assert (state.done, state.total) == (3, 5)
 
 
 def test_groups_that_are_replaced_are_not_counted() -> None:
-    found = progress(
+    state = progress(
         [*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8")], [group_tree("a", "b", "c")], workers={}
     )
-    assert found is not None
-    assert (found.done, found.total) == (0, 3)
+    assert state is not None
+    assert (state.done, state.total) == (0, 3)
 
 
 def test_group_is_no_other_whose_name_begins_alike() -> None:
     """Group md is upgraded in place, md-0 is not: its MachineDeployment is none of md in failure domain 0."""
     tree = cluster_tree(workers={})
     tree["spec"]["workerNodeGroupConfigurations"].append({"name": "md", "count": 1, **IN_PLACE})
-    found = progress_of(
+    result = progress_of(
         msgspec.convert(tree, Cluster),
         msgspec.convert([*map(machine_tree, FIVE)], list[Machine]),
         [],
         msgspec.convert([node_tree("a", "step 1 of 8")], list[NodeUpgrade]),
         NOW,
     )
-    assert found is not None
-    assert (found.done, found.total) == (0, 3)
+    assert result is not None
+    assert (result.done, result.total) == (0, 3)
 
 
 def test_change_of_the_same_version_ends_with_its_node() -> None:
     machines = [machine_tree(name, NEW) for name in FIVE]
-    found = progress(machines, [node_tree("a"), node_tree("b", "step 1 of 8")], [group_tree("a", "b", "c")])
-    assert found is not None
-    assert (found.done, found.total) == (1, 3)
+    state = progress(machines, [node_tree("a"), node_tree("b", "step 1 of 8")], [group_tree("a", "b", "c")])
+    assert state is not None
+    assert (state.done, state.total) == (1, 3)
 
 
 @pytest.mark.parametrize("is_of_version", [True, False], ids=["of the version", "of the same version"])
@@ -177,29 +177,29 @@ def test_machines_that_a_change_leaves_are_not_counted(*, is_of_version: bool) -
     nodes = [node_tree("md-1", "step 7 of 8"), node_tree("md-2")]
     for node in nodes:
         node["spec"]["bootstrapChanges"] = "" if is_of_version else "e30="
-    found = progress(machines, nodes, [])
-    assert found is not None
-    assert (found.done, found.total) == (1, 2)
+    state = progress(machines, nodes, [])
+    assert state is not None
+    assert (state.done, state.total) == (1, 2)
 
 
 def test_what_is_no_time_is_no_beginning() -> None:
     group = group_tree("a", "b", "c")
     group["metadata"]["creationTimestamp"] = "never"
-    found = progress([*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8", age=5)], [group])
-    assert found is not None
-    assert found.began == NOW - timedelta(seconds=5)
+    state = progress([*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8", age=5)], [group])
+    assert state is not None
+    assert state.began == NOW - timedelta(seconds=5)
 
 
 def test_an_assumed_estimate_says_so() -> None:
-    found = progress([*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8")], [group_tree("a", "b", "c")])
-    assert found is not None
-    assert found.sentence(NOW).endswith("about 16m left, assuming 200 s for each node")
+    state = progress([*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8")], [group_tree("a", "b", "c")])
+    assert state is not None
+    assert state.sentence(NOW).endswith("about 16m left, assuming 200 s for each node")
 
 
 def test_the_last_node_leaves_no_estimate() -> None:
-    found = progress([machine_tree(name, NEW) for name in FIVE], [node_tree(name) for name in FIVE], [])
-    assert found is not None
-    assert found.sentence(NOW) == "5 of 5 nodes are upgraded; 0s so far"
+    state = progress([machine_tree(name, NEW) for name in FIVE], [node_tree(name) for name in FIVE], [])
+    assert state is not None
+    assert state.sentence(NOW) == "5 of 5 nodes are upgraded; 0s so far"
 
 
 class Upgrading:

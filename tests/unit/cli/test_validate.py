@@ -75,12 +75,12 @@ def test_object_that_manifest_does_not_bring_is_named(tmp_path: Path, capsys: py
     file.write_text("---\n".join(document for document in documents if "name: vineyard-cp\nspec" not in document))
     assert len(file.read_text()) < len(VSPHERE)
     assert run(["validate", "-f", str(file), "-o", "json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert not found["valid"]
-    assert [problem["violation"]["field"] for problem in found["problems"]] == [
+    parsed = json.loads(capsys.readouterr().out)
+    assert not parsed["valid"]
+    assert [problem["violation"]["field"] for problem in parsed["problems"]] == [
         "spec.controlPlaneConfiguration.machineGroupRef"
     ]
-    assert "VSphereMachineConfig vineyard-cp in namespace default" in found["problems"][0]["violation"]["message"]
+    assert "VSphereMachineConfig vineyard-cp in namespace default" in parsed["problems"][0]["violation"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_refused_content_hides_no_missing_object(
 ) -> None:
     assert right in VSPHERE
     text = VSPHERE.replace(right, wrong, 1).replace("      name: vineyard\n", "      name: meadow\n")
-    found = dict(problems_of(text, tmp_path, capsys))
+    copied = dict(problems_of(text, tmp_path, capsys))
     reference = "spec.workerNodeGroupConfigurations[0].machineGroupRef"
-    assert set(found) == {field, reference}
-    assert text.splitlines()[found[reference] - 1].strip() == "machineGroupRef:"
+    assert set(copied) == {field, reference}
+    assert text.splitlines()[copied[reference] - 1].strip() == "machineGroupRef:"
 
 
 @pytest.mark.parametrize(
@@ -399,8 +399,8 @@ def problems_of(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     file = folder / "manifest.yaml"
     file.write_text(text)
     run(["validate", "-f", str(file), "-o", "json"])
-    found = json.loads(capsys.readouterr().out)["problems"]
-    return [(item["violation"]["field"], item["line"]) for item in found]
+    result = json.loads(capsys.readouterr().out)["problems"]
+    return [(item["violation"]["field"], item["line"]) for item in result]
 
 
 def test_equal_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

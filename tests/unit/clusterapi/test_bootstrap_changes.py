@@ -16,12 +16,12 @@ def bootstrap_changes(before: Tree, after: Tree) -> Tree:
     return changes_since(traits(before), after)
 
 
-def files(*found: Tree) -> Tree:
-    return {"files": [*found]}
+def files(*value: Tree) -> Tree:
+    return {"files": [*value]}
 
 
-def flags(**found: str) -> Tree:
-    args = [{"name": name.replace("_", "-"), "value": value} for name, value in found.items()]
+def flags(**item: str) -> Tree:
+    args = [{"name": name.replace("_", "-"), "value": value} for name, value in item.items()]
     return {"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": args}}}
 
 

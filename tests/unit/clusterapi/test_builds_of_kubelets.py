@@ -54,11 +54,11 @@ def _status(reasons: list[str]) -> dict[str, object]:
 
 @pytest.mark.parametrize(("reasons", "current"), REASONS)
 def test_control_plane_is_current_but_for_names(reasons: list[str], current: bool) -> None:
-    found = control_plane(reasons)
-    assert contract.up_to_date_replicas(found) == (3 if current else 0)
-    assert contract.is_up_to_date(found) is current
-    assert contract.is_control_plane_available(found) is current
-    assert contract.MachineCounts.of(found).outdated == (0 if current else 3)
+    result = control_plane(reasons)
+    assert contract.up_to_date_replicas(result) == (3 if current else 0)
+    assert contract.is_up_to_date(result) is current
+    assert contract.is_control_plane_available(result) is current
+    assert contract.MachineCounts.of(result).outdated == (0 if current else 3)
 
 
 @pytest.mark.parametrize(("reasons", "current"), REASONS)
@@ -83,8 +83,8 @@ def test_machine_is_outdated_only_if_that_is_known(status: str) -> None:
 
 def test_counters_hold_while_nothing_is_rolled_out() -> None:
     still = {"type": "RollingOut", "status": "False", "reason": "NotRollingOut", "message": f"\n{OTHER_NAME}"}
-    found = control_plane([], conditions=[still], upToDateReplicas=2)
-    assert contract.up_to_date_replicas(found) == 2
+    result = control_plane([], conditions=[still], upToDateReplicas=2)
+    assert contract.up_to_date_replicas(result) == 2
 
 
 def test_status_of_an_earlier_spec_says_nothing() -> None:

@@ -26,7 +26,7 @@ def made(resource: Resource, labels: Tree, *owners: Resource, cluster: str = "ga
 
 
 @pytest.mark.parametrize(
-    ("found", "problem"),
+    ("object_", "problem"),
     [
         (made(Machine.resource, IN_CLUSTER), ""),
         (
@@ -56,8 +56,8 @@ def made(resource: Resource, labels: Tree, *owners: Resource, cluster: str = "ga
         (made(Machine.resource, {names.CLUSTER: "other"}, cluster=""), ""),
     ],
 )
-def test_a_label_that_differs_is_named_with_the_remedy(found: Object, problem: str) -> None:
-    assert "; ".join(mislabelled(found)) == problem
+def test_a_label_that_differs_is_named_with_the_remedy(object_: Object, problem: str) -> None:
+    assert "; ".join(mislabelled(object_)) == problem
 
 
 @pytest.mark.parametrize("label", ["garden", "other", None])

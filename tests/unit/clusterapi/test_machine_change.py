@@ -241,9 +241,9 @@ parts = st.builds(
 
 
 @given(parts, parts)
-def test_replacement_does_not_depend_on_the_direction(one: MachineParts, other: MachineParts) -> None:
-    assert machine_change(one, one).kind is ChangeKind.NOTHING
-    there, back = machine_change(one, other), machine_change(other, one)
+def test_replacement_does_not_depend_on_the_direction(machine_parts: MachineParts, other: MachineParts) -> None:
+    assert machine_change(machine_parts, machine_parts).kind is ChangeKind.NOTHING
+    there, back = machine_change(machine_parts, other), machine_change(other, machine_parts)
     assert (there.kind, there.fields) == (back.kind, back.fields)
 
 

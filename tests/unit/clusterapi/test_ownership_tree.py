@@ -69,29 +69,29 @@ def test_owners_stand_above_what_they_own() -> None:
 
 
 def test_deepest_member_in_trouble_is_named() -> None:
-    found = obstacle(tree_of(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
-    assert found is not None
-    assert (found.kind, found.name) == ("Machine", "b")
-    assert found.state.sentence == "NotReady: BootstrapConfigReady: waiting for data; NodeReady: no node"
+    result = obstacle(tree_of(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
+    assert result is not None
+    assert (result.kind, result.name) == ("Machine", "b")
+    assert result.state.sentence == "NotReady: BootstrapConfigReady: waiting for data; NodeReady: no node"
 
 
 def test_trouble_goes_before_work_that_is_under_way() -> None:
     rolling = made("KubeadmControlPlane", "garden", Available="True", RollingOut="True: Rolling: 1 machine is replaced")
-    found = obstacle(tree_of(ROOT, [HEAD, rolling, DEPLOYMENT]))
-    assert found is not None
-    assert found.name == "garden-md-0"
-    found = obstacle(tree_of(ROOT, [HEAD, rolling]))
-    assert found is not None
-    assert (found.state.text, found.state.sentence) == ("True, RollingOut", "1 machine is replaced")
+    result = obstacle(tree_of(ROOT, [HEAD, rolling, DEPLOYMENT]))
+    assert result is not None
+    assert result.name == "garden-md-0"
+    result = obstacle(tree_of(ROOT, [HEAD, rolling]))
+    assert result is not None
+    assert (result.state.text, result.state.sentence) == ("True, RollingOut", "1 machine is replaced")
 
 
 def test_a_drain_says_who_blocks_it() -> None:
     stage = "False: NotReady: * Deleting: Machine deletion in progress, stage: DrainingNode"
     why = "Drain not completed yet:\n* Pods with eviction failed:\n  * The disruption budget web needs 2 healthy pods"
     drained = made("Machine", "c", SET, Ready=stage, Deleting=f"True: DrainingNode: {why}")
-    found = obstacle(tree_of(ROOT, [drained, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
-    assert found is not None
-    assert found.state.sentence == (
+    result = obstacle(tree_of(ROOT, [drained, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
+    assert result is not None
+    assert result.state.sentence == (
         "DrainingNode: Drain not completed yet: Pods with eviction failed: "
         "The disruption budget web needs 2 healthy pods"
     )
@@ -108,8 +108,8 @@ def test_healthy_cluster_has_no_obstacle() -> None:
 @given(st.lists(st.integers(0, 12), max_size=12))
 def test_object_stands_in_the_tree_once(owners: list[int]) -> None:
     objects = [made("Machine", str(number)) for number in range(len(owners))]
-    for one, owner in zip(objects, owners, strict=True):  # also circles, itself, and owners that are not there
-        one["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
+    for value, owner in zip(objects, owners, strict=True):  # also circles, itself, and owners that are not there
+        value["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
     members = [member.tree["metadata"]["uid"] for member in tree_of(ROOT, [HEAD, *objects]).members()]
     assert sorted(members) == sorted(item["metadata"]["uid"] for item in (ROOT, HEAD, *objects))
 
@@ -118,22 +118,22 @@ def test_member_of_etcd_blocks_nothing_without_a_node() -> None:
     waiting = "False: NotReady: waiting for the machine to register its node"
     machine = made("Machine", "garden-etcd-1", ROOT, Ready=waiting, InfrastructureReady="True: Ready: ")
     machine["metadata"]["labels"] = {"cluster.x-k8s.io/etcd-cluster": "garden-etcd"}
-    found = obstacle(tree_of(ROOT, [machine]))
-    assert found is not None
-    assert found.kind == "Cluster"
+    result = obstacle(tree_of(ROOT, [machine]))
+    assert result is not None
+    assert result.kind == "Cluster"
     machine["metadata"]["labels"] = {}
-    found = obstacle(tree_of(ROOT, [machine]))
-    assert found is not None
-    assert found.name == "garden-etcd-1"
+    result = obstacle(tree_of(ROOT, [machine]))
+    assert result is not None
+    assert result.name == "garden-etcd-1"
 
 
 def test_a_linked_object_is_as_its_check_found_it() -> None:
     linked = made("VSphereDatacenterConfig", "garden", ROOT, version="anywhere.eks.amazonaws.com/v1alpha1")
     linked["status"] |= {"specValid": False, "failureReason": "SpecInvalid", "failureMessage": "spec.network: found n"}
     whole = tree_of(ROOT, [linked])
-    found = obstacle(whole)
-    assert found is not None
-    assert (found.name, found.state.text, found.state.sentence) == (
+    result = obstacle(whole)
+    assert result is not None
+    assert (result.name, result.state.text, result.state.sentence) == (
         "garden",
         "False",
         "SpecInvalid: spec.network: found n",

@@ -49,10 +49,10 @@ def test_ports_tell_places_apart() -> None:
 
 @given(st.ip_addresses(), st.integers(1, 65535))
 def test_written_address_reads_back_as_same_place(address: object, port: int) -> None:
-    found = place(f"[{address}]:{port}")
-    assert found is not None
-    assert place(f"[{found.host}]:{found.port}") == found
-    assert found.port == str(port)
+    result = place(f"[{address}]:{port}")
+    assert result is not None
+    assert place(f"[{result.host}]:{result.port}") == result
+    assert result.port == str(port)
 
 
 LOCAL = re.compile(LOCAL_HOSTS.replace("[[]", r"\["))
@@ -65,10 +65,10 @@ def test_crds_and_controller_agree_on_what_is_local(address: ipaddress.IPv4Addre
     high, low = f"{address.packed.hex()[:4]}", f"{address.packed.hex()[4:]}"
     local = is_local(address)
     for text in (str(address), f"64:ff9b::{high}:{low}", f"64:ff9b:1::{address}", f"2002:{high}:{low}::1"):
-        found = parsed(text)
-        assert found is not None
-        for spelled in {text, str(found)}:
-            assert (is_local(found), LOCAL.fullmatch(spelled) is not None) == (local, local), spelled
+        result = parsed(text)
+        assert result is not None
+        for spelled in {text, str(result)}:
+            assert (is_local(result), LOCAL.fullmatch(spelled) is not None) == (local, local), spelled
 
 
 @given(st.ip_addresses(v=6))

@@ -263,11 +263,11 @@ def test_aws_users_need_authenticator_of_their_release(
     bundles = SimpleNamespace(spec=SimpleNamespace(versions_bundles=entries))
     distro: Any = lambda name: SimpleNamespace(metadata=SimpleNamespace(name=name))  # noqa: E731
     known: Any = SimpleNamespace(releases=SimpleNamespace(bundles=lambda _spec: bundles, distro=distro))
-    monkeypatch.setattr(admission, "_has_authenticator", lambda found: found.metadata.name not in without)
+    monkeypatch.setattr(admission, "_has_authenticator", lambda value: value.metadata.name not in without)
     references = [{"kind": kind, "name": "users"}]
     asked = read(as_object(garden(kubernetesVersion="1.35", identityProviderRefs=references)))
-    found = list(Admission(known, lambda: NOW)._authenticator_violations(asked))
-    assert [item.field for item in found] == ["spec.identityProviderRefs[0].kind"] * refused
+    value = list(Admission(known, lambda: NOW)._authenticator_violations(asked))
+    assert [item.field for item in value] == ["spec.identityProviderRefs[0].kind"] * refused
 
 
 def test_second_cluster_of_the_name_is_always_refused() -> None:

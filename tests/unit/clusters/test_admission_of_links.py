@@ -43,16 +43,16 @@ def test_workload_cluster_names_gitops_of_its_manager() -> None:
 
 @pytest.mark.demand("L45")
 @pytest.mark.parametrize(
-    ("theirs", "ours", "found"),
+    ("theirs", "ours", "text"),
     [
         (None, FLUX, "found FluxConfig estate; allowed: nothing"),
         (FLUX, {"kind": "ConfigMap", "name": "estate"}, "found ConfigMap; allowed: FluxConfig or GitOpsConfig"),
     ],
 )
-def test_gitops_of_its_own_is_refused(theirs: Tree | None, ours: Tree, found: str) -> None:
+def test_gitops_of_its_own_is_refused(theirs: Tree | None, ours: Tree, text: str) -> None:
     response = ask(edited({SPEC + "gitOpsRef": ours}), None, hub(theirs))
     assert not response.allowed
-    assert found in response.message
+    assert text in response.message
 
 
 OWN = {"kind": "FluxConfig", "name": "own"}
@@ -153,7 +153,7 @@ def of_provider(name: str) -> Tree:
 
 
 def test_kindnetd_is_for_machines_that_are_containers() -> None:
-    assert [kind for kind, one in PROVIDERS.items() if one.has_kindnetd] == ["DockerDatacenterConfig"]
+    assert [kind for kind, item in PROVIDERS.items() if item.has_kindnetd] == ["DockerDatacenterConfig"]
 
 
 @pytest.mark.parametrize("provider", ["vsphere", "tinkerbell", "nutanix", "cloudstack", "snow"])

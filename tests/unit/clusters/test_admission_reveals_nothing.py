@@ -29,8 +29,8 @@ def others(name: str = "garden", **edits: Any) -> Tree:
 
 def manager(version: str = "v0.26.0", **edits: Any) -> Tree:
     """The record of the management cluster, in a namespace that few may read."""
-    found = {"metadata.name": SECRET, "metadata.namespace": OTHER, MANAGER: SECRET, SPEC + "eksaVersion": version}
-    return edited(found | edits, laptop())
+    results = {"metadata.name": SECRET, "metadata.namespace": OTHER, MANAGER: SECRET, SPEC + "eksaVersion": version}
+    return edited(results | edits, laptop())
 
 
 def managed(version: str) -> Tree:
@@ -120,12 +120,12 @@ def test_a_dry_run_does_not_either() -> None:
 
 
 def test_dry_run_reveals_no_name_of_system_namespace() -> None:
-    found = objects()
-    for tree in found:
+    results = objects()
+    for tree in results:
         if tree["kind"] == "KubeadmControlPlane":
             tree["metadata"]["labels"]["cluster.anywhere.eks.amazonaws.com/cluster-namespace"] = OTHER
     ours = example()[0]
-    response = ask(ours, ours, ours, datacenter(), *found, names_others=False, dry_run=True)
+    response = ask(ours, ours, ours, datacenter(), *results, names_others=False, dry_run=True)
     assert any("ClusterNameTaken" in warning for warning in response.warnings)
     assert SECRET not in str(response.warnings)
 

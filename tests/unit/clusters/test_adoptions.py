@@ -48,9 +48,9 @@ def record(owner: str = "living", name: str = "garden-adoption") -> Object:
 
 def adoptions(*objects: Object) -> Adoptions:
     snapshot = Snapshot()
-    found = Adoptions(snapshot)
+    result = Adoptions(snapshot)
     snapshot.fill(objects)
-    return found
+    return result
 
 
 def test_record_of_a_living_cluster_claims_its_objects() -> None:
@@ -65,9 +65,9 @@ def test_record_of_a_living_cluster_claims_its_objects() -> None:
     ids=["no cluster", "a cluster made since", "no owner", "another name"],
 )
 def test_record_of_no_living_cluster_claims_nothing(objects: tuple[Object, ...]) -> None:
-    found = adoptions(*objects)
-    assert found.claiming(KubeadmControlPlane.resource, "garden") == []
-    assert found.owner_of(capi.Cluster.resource, made()) is None
+    result = adoptions(*objects)
+    assert result.claiming(KubeadmControlPlane.resource, "garden") == []
+    assert result.owner_of(capi.Cluster.resource, made()) is None
 
 
 class Limited:
@@ -97,7 +97,7 @@ async def test_records_that_are_unreadable_are_told(
     objects: tuple[Object, ...], unread: Resource | None, is_known: bool
 ) -> None:
     told: list[str] = []
-    found = await read(cast(Client, Limited(*objects)), told.append)
-    assert bool(found.claiming(KubeadmControlPlane.resource, "garden")) is is_known
+    result = await read(cast(Client, Limited(*objects)), told.append)
+    assert bool(result.claiming(KubeadmControlPlane.resource, "garden")) is is_known
     named = [f"you may not list {unread.group_resource} in namespace eksa-system"] if unread is not None else []
     assert [text.partition(",")[0] for text in told] == named

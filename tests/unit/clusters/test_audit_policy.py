@@ -33,8 +33,8 @@ def fits(rule: Tree, request: dict[str, Any]) -> bool:
     return "resources" not in rule or any(_names(resource, request) for resource in rule["resources"])
 
 
-def _is_allowed(given: list[str] | None, found: str) -> bool:
-    return not given or found in given
+def _is_allowed(given: list[str] | None, text: str) -> bool:
+    return not given or text in given
 
 
 def _is_like(pattern: str, path: str) -> bool:

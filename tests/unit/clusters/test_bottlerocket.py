@@ -44,9 +44,9 @@ def with_password(trees: list[Tree], **annotations: str) -> Scope:
         "metadata": {"name": "registry-credentials", "namespace": "eksa-system", "annotations": annotations},
         "data": {name: base64.b64encode(name.encode()).decode() for name in ("username", "password")},
     }
-    found = observer(*stored(trees), vsphere.credentials(), secret, FORK).scope(vsphere.KEY)
-    assert found is not None
-    return found
+    scope = observer(*stored(trees), vsphere.credentials(), secret, FORK).scope(vsphere.KEY)
+    assert scope is not None
+    return scope
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -111,9 +111,9 @@ KEYS = {"vsphere": vsphere.KEY, "snow": snow.KEY}
 
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_stock_cluster_api_is_refused_by_name(name: str) -> None:
-    found = observer(*stored(MANIFESTS[name]()), SECRETS[name]()).scope(KEYS[name])
-    assert found is not None
-    stopped = problem(found)
+    scope = observer(*stored(MANIFESTS[name]()), SECRETS[name]()).scope(KEYS[name])
+    assert scope is not None
+    stopped = problem(scope)
     assert stopped is not None
     assert stopped.reason == "RequiresEKSAnywhereClusterAPI"
     assert stopped.message.startswith(
@@ -123,9 +123,9 @@ def test_stock_cluster_api_is_refused_by_name(name: str) -> None:
 
 
 def test_stock_cluster_api_makes_other_machines() -> None:
-    found = observer(*stored(vsphere.manifest()), vsphere.credentials()).scope(vsphere.KEY)
-    assert found is not None
-    assert problem(found) is None
+    scope = observer(*stored(vsphere.manifest()), vsphere.credentials()).scope(vsphere.KEY)
+    assert scope is not None
+    assert problem(scope) is None
 
 
 PARTS = {
@@ -151,15 +151,15 @@ def test_devices_of_snow_need_images_of_their_own() -> None:
     assert "kubeadmBootstrap, bottlerocketHostContainers.admin and control)" in stopped.message
 
 
-def without(found: Scope, part: str) -> Scope:
+def without(scope: Scope, part: str) -> Scope:
     """The same with a release that lacks a part."""
-    assert found.render_input is not None
+    assert scope.render_input is not None
     components = {
-        version: msgspec.structs.replace(one, bundle=msgspec.structs.replace(one.bundle, **{_field(part): None}))
-        for version, one in found.render_input.components.items()
+        version: msgspec.structs.replace(item, bundle=msgspec.structs.replace(item.bundle, **{_field(part): None}))
+        for version, item in scope.render_input.components.items()
     }
     return msgspec.structs.replace(
-        found, render_input=msgspec.structs.replace(found.render_input, components=components)
+        scope, render_input=msgspec.structs.replace(scope.render_input, components=components)
     )
 
 
@@ -199,8 +199,8 @@ def test_files_with_passwords_are_for_their_readers() -> None:
     assert names(trees) == ["vineyard-node-files"]
 
 
-def control_plane(found: Rendered) -> KubeadmControlPlane:
-    return found.control_plane
+def control_plane(value: Rendered) -> KubeadmControlPlane:
+    return value.control_plane
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def control_plane(found: Rendered) -> KubeadmControlPlane:
 )
 def test_mirror_stands_in_for_its_given_registries(namespaces: dict[str, str], expected: Tree) -> None:
     given = [{"registry": registry, "namespace": name} for registry, name in namespaces.items()]
-    found = made(asked(registryMirrorConfiguration=MIRROR | {"ociNamespaces": given}))
-    config = control_plane(found).spec.kubeadm_config_spec
+    result = made(asked(registryMirrorConfiguration=MIRROR | {"ociNamespaces": given}))
+    config = control_plane(result).spec.kubeadm_config_spec
     for item in (config.cluster_configuration, config.join_configuration):
         assert item is not None
         assert msgspec.to_builtins(item.registry_mirror) == expected
@@ -226,9 +226,9 @@ def test_mirror_stands_in_for_its_given_registries(namespaces: dict[str, str], e
 def test_workers_alone_may_have_bottlerocket() -> None:
     trees = vsphere.manifest()
     vsphere.of(trees, "VSphereMachineConfig").update(osFamily="", users=vsphere.EC2_USER)
-    found = made(trees)
-    assert control_plane(found).spec.kubeadm_config_spec.format == ""
-    config = found.groups[0].config_template.spec.template.spec
+    result = made(trees)
+    assert control_plane(result).spec.kubeadm_config_spec.format == ""
+    config = result.groups[0].config_template.spec.template.spec
     assert (config.format, config.files, config.pre_kubeadm_commands) == ("bottlerocket", [], [])
     assert config.join_configuration is not None
     assert config.join_configuration.bottlerocket is None, "nothing was asked for"

@@ -45,10 +45,10 @@ def test_a_cluster_that_has_machines_never_gets_one() -> None:
     outcome, written, p = chosen(*without_release(), *objects())
     assert outcome == Continue()
     assert written == []
-    found = problem(p.scope)
-    assert found is not None
-    assert found.reason == "EksaVersionInvalid"
-    assert "set a release" in found.message
+    result = problem(p.scope)
+    assert result is not None
+    assert result.reason == "EksaVersionInvalid"
+    assert "set a release" in result.message
 
 
 @pytest.mark.parametrize(

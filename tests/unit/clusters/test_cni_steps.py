@@ -93,16 +93,16 @@ class Story:
     @property
     def applied_kinds(self) -> list[str]:
         """The kinds of the objects applied in the workload cluster since the last call."""
-        found = [json.loads(item.body)["kind"] for item in self.workload.asked if item.method == "PATCH"]
+        results = [json.loads(item.body)["kind"] for item in self.workload.asked if item.method == "PATCH"]
         self.workload.asked.clear()
-        return found
+        return results
 
     @property
     def marks(self) -> list[str]:
         """The notes about the CNI since the last call."""
-        found = [patch["metadata"]["annotations"].get(metadata_keys.CNI_ANNOTATION) for patch in self.server.written]
+        results = [patch["metadata"]["annotations"].get(metadata_keys.CNI_ANNOTATION) for patch in self.server.written]
         self.server.asked.clear()
-        return [item for item in found if item is not None]
+        return [item for item in results if item is not None]
 
     @property
     def kinds(self) -> list[str]:
@@ -124,72 +124,72 @@ def story(tell: Callable[[Story], Awaitable[None]], config: Tree = KINDNET) -> N
 
 
 def test_a_cni_that_is_as_it_should_be_is_not_written() -> None:
-    async def tell(one: Story) -> None:
+    async def tell(first: Story) -> None:
         for step in (restore_cni, install_cni, compare_cni):
-            assert await one.do(step) == Continue()
-        assert one.applied_kinds == []
-        assert one.server.written == [], "no gate is opened"
+            assert await first.do(step) == Continue()
+        assert first.applied_kinds == []
+        assert first.server.written == [], "no gate is opened"
 
     story(tell)
 
 
 @pytest.mark.parametrize("step", [restore_cni, install_cni, compare_cni])
 def test_unmanaged_cni_is_not_compared(step: Step) -> None:
-    async def tell(one: Story) -> None:
-        for installed in (one.mark, "cilium-of-another-version"):
-            one.installed = installed
-            one.lose()
-            assert await one.do(step) == Continue()
-            assert one.workload.asked == []
-            assert one.marks == []
+    async def tell(first: Story) -> None:
+        for installed in (first.mark, "cilium-of-another-version"):
+            first.installed = installed
+            first.lose()
+            assert await first.do(step) == Continue()
+            assert first.workload.asked == []
+            assert first.marks == []
 
     story(tell, ALONE)
 
 
 def test_unmanaged_cni_is_installed_once() -> None:
-    async def tell(one: Story) -> None:
-        one.installed = ""
-        one.lose()
-        assert await one.do(install_cni) == Continue()
-        assert one.applied_kinds == one.kinds
-        assert one.marks == [one.mark]
+    async def tell(first: Story) -> None:
+        first.installed = ""
+        first.lose()
+        assert await first.do(install_cni) == Continue()
+        assert first.applied_kinds == first.kinds
+        assert first.marks == [first.mark]
 
     story(tell, ALONE)
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni])
 def test_missing_objects_are_restored_after_a_rest(step: Step) -> None:
-    async def tell(one: Story) -> None:
-        one.lose(DAEMON_SET.kind)
-        assert await one.do(step) == Continue()
-        assert one.applied_kinds == [DAEMON_SET.kind]
-        one.lose(DAEMON_SET.kind)  # somebody takes it away again, at once
-        outcome = await one.do(step)
-        assert one.applied_kinds == []
+    async def tell(first: Story) -> None:
+        first.lose(DAEMON_SET.kind)
+        assert await first.do(step) == Continue()
+        assert first.applied_kinds == [DAEMON_SET.kind]
+        first.lose(DAEMON_SET.kind)  # somebody takes it away again, at once
+        outcome = await first.do(step)
+        assert first.applied_kinds == []
         if step is compare_cni:
             assert isinstance(outcome, Wait)
             assert (outcome.reason, outcome.after) == (Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, RESULT_TTL)
             assert "DaemonSet kube-system/kindnet" in outcome.message
         else:
             assert outcome == Continue(), "nodes are waited for, and that comes again"
-        assert one.over == []
+        assert first.over == []
         await asyncio.sleep(rate_limit.SECONDS + 1)
-        assert one.over == [GARDEN]
-        assert await one.do(step) == Continue()
-        assert one.applied_kinds == [DAEMON_SET.kind]
-        assert await one.do(step) == Continue()
+        assert first.over == [GARDEN]
+        assert await first.do(step) == Continue()
+        assert first.applied_kinds == [DAEMON_SET.kind]
+        assert await first.do(step) == Continue()
         await asyncio.sleep(rate_limit.SECONDS + 1)
-        assert one.over == [GARDEN], "nothing was to be restored meanwhile"
+        assert first.over == [GARDEN], "nothing was to be restored meanwhile"
 
     story(tell)
 
 
 def test_resting_cni_holds_nothing_up() -> None:
-    async def tell(one: Story) -> None:
+    async def tell(first: Story) -> None:
         for expected in ([SERVICE_ACCOUNT.kind], []):
-            one.lose(SERVICE_ACCOUNT.kind)
-            assert await one.do(compare_cni) == Continue()
-            assert one.applied_kinds == expected
+            first.lose(SERVICE_ACCOUNT.kind)
+            assert await first.do(compare_cni) == Continue()
+            assert first.applied_kinds == expected
 
     story(tell)
 
@@ -205,62 +205,62 @@ def test_resting_cni_holds_nothing_up() -> None:
 )
 @pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
 def test_refusal_is_a_fault_without_a_cni(step: Step, answer: Response, reason: str) -> None:
-    async def tell(one: Story) -> None:
-        one.workload.answers["PATCH"] = answer
-        one.installed = "" if step is install_cni else one.mark
-        one.lose()
-        outcome = await one.do(step)
+    async def tell(first: Story) -> None:
+        first.workload.answers["PATCH"] = answer
+        first.installed = "" if step is install_cni else first.mark
+        first.lose()
+        outcome = await first.do(step)
         assert isinstance(outcome, Fault)
         assert outcome.reason == reason
         assert ("the CNI is missing" in outcome.message) is (step is not install_cni)
-        assert one.marks == []
+        assert first.marks == []
 
     story(tell)
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni])
 def test_a_refusal_of_what_is_no_loss_holds_nothing_up(step: Step) -> None:
-    async def tell(one: Story) -> None:
-        one.workload.answers["PATCH"] = status(403, "Forbidden")
-        one.lose(SERVICE_ACCOUNT.kind)
-        assert await one.do(step) == Continue()
+    async def tell(first: Story) -> None:
+        first.workload.answers["PATCH"] = status(403, "Forbidden")
+        first.lose(SERVICE_ACCOUNT.kind)
+        assert await first.do(step) == Continue()
 
     story(tell)
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni])
 def test_silent_workload_cluster_holds_nothing_up(step: Step) -> None:
-    async def tell(one: Story) -> None:
-        one.lose()
-        one.workload.answers["GET"] = status(409, "Conflict")
-        assert await one.do(step) == Continue()
-        assert one.applied_kinds == []
-        assert one.server.written == []
+    async def tell(first: Story) -> None:
+        first.lose()
+        first.workload.answers["GET"] = status(409, "Conflict")
+        assert await first.do(step) == Continue()
+        assert first.applied_kinds == []
+        assert first.server.written == []
 
     story(tell)
 
 
 def test_cluster_of_eks_anywhere_is_asked_for_its_cni() -> None:
-    async def tell(one: Story) -> None:
-        one.installed, one.generation = "", 0
-        one.lose()
-        assert await one.do(restore_cni) == Continue()
-        assert await one.do(compare_cni) == Continue()
-        assert one.workload.asked == []
-        one.generation = 1
-        assert await one.do(restore_cni) == Continue()
-        assert one.applied_kinds == one.kinds
-        assert one.marks == [one.mark]
+    async def tell(first: Story) -> None:
+        first.installed, first.generation = "", 0
+        first.lose()
+        assert await first.do(restore_cni) == Continue()
+        assert await first.do(compare_cni) == Continue()
+        assert first.workload.asked == []
+        first.generation = 1
+        assert await first.do(restore_cni) == Continue()
+        assert first.applied_kinds == first.kinds
+        assert first.marks == [first.mark]
 
     story(tell)
 
 
 def test_cni_lost_in_a_creation_is_restored() -> None:
-    async def tell(one: Story) -> None:
-        one.generation = 0
-        one.lose(DAEMON_SET.kind)
-        assert await one.do(restore_cni) == Continue()
-        assert one.applied_kinds == [DAEMON_SET.kind]
+    async def tell(first: Story) -> None:
+        first.generation = 0
+        first.lose(DAEMON_SET.kind)
+        assert await first.do(restore_cni) == Continue()
+        assert first.applied_kinds == [DAEMON_SET.kind]
 
     story(tell)
 
@@ -268,27 +268,27 @@ def test_cni_lost_in_a_creation_is_restored() -> None:
 def test_object_being_deleted_is_awaited() -> None:
     """Nothing can be written over it: until then the cluster has no CNI."""
 
-    async def tell(one: Story) -> None:
-        going = next(manifest for manifest in one.manifests if manifest.resource == DAEMON_SET)
+    async def tell(first: Story) -> None:
+        going = next(manifest for manifest in first.manifests if manifest.resource == DAEMON_SET)
         metadata = going.body["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         for others in ((), (SERVICE_ACCOUNT.kind,)):
-            one.workload.store(path(going), going.body | {"metadata": metadata})
-            one.lose(*others or ("nothing",))
-            outcome = await one.do(compare_cni)
-            assert one.applied_kinds == list(others)
+            first.workload.store(path(going), going.body | {"metadata": metadata})
+            first.lose(*others or ("nothing",))
+            outcome = await first.do(compare_cni)
+            assert first.applied_kinds == list(others)
             assert isinstance(outcome, Wait)
             assert "DaemonSet kube-system/kindnet" in outcome.message
-            assert one.env.rate_limits.is_limited(GARDEN) is bool(others), "it was corrected"
+            assert first.env.rate_limits.is_limited(GARDEN) is bool(others), "it was corrected"
             await asyncio.sleep(RESULT_TTL + 1)
 
     story(tell)
 
 
 def test_unreachable_workload_cluster_is_named() -> None:
-    async def tell(one: Story) -> None:
-        one.workload.away = True
-        one.installed = ""
-        outcome = await one.do(install_cni)
+    async def tell(first: Story) -> None:
+        first.workload.away = True
+        first.installed = ""
+        outcome = await first.do(install_cni)
         assert isinstance(outcome, Fault)
         assert outcome.reason == Reason.WORKLOAD_CLUSTER_UNREACHABLE
 
@@ -305,15 +305,15 @@ def test_annotation_names_the_running_cni() -> None:
 
 
 def test_other_cni_waits_unless_the_first_is_lost() -> None:
-    async def tell(one: Story) -> None:
-        one.installed = "kindnet-of-before"
-        one.lose(SERVICE_ACCOUNT.kind)
-        assert await one.do(restore_cni) == Continue()
-        assert one.applied_kinds == []
-        one.lose()
+    async def tell(first: Story) -> None:
+        first.installed = "kindnet-of-before"
+        first.lose(SERVICE_ACCOUNT.kind)
+        assert await first.do(restore_cni) == Continue()
+        assert first.applied_kinds == []
+        first.lose()
         await asyncio.sleep(RESULT_TTL + 1)
-        assert await one.do(restore_cni) == Continue()
-        assert one.applied_kinds == one.kinds
+        assert await first.do(restore_cni) == Continue()
+        assert first.applied_kinds == first.kinds
 
     story(tell)
 
@@ -321,31 +321,31 @@ def test_other_cni_waits_unless_the_first_is_lost() -> None:
 def test_a_change_is_noted_before_it_begins_and_once() -> None:
     unfinished = f"kindnet-{names.UNFINISHED}"
 
-    async def tell(one: Story) -> None:
-        one.workload.answers["PATCH"] = status(403, "Forbidden")
+    async def tell(first: Story) -> None:
+        first.workload.answers["PATCH"] = status(403, "Forbidden")
         for installed, marks in (("", []), ("kindnet-of-before", [unfinished]), (unfinished, [])):
-            one.installed = installed
-            assert isinstance(await one.do(install_cni), Fault)
-            assert one.marks == marks
-        one.workload.answers.clear()
-        assert await one.do(install_cni) == Continue()
-        assert one.marks == [one.mark]
+            first.installed = installed
+            assert isinstance(await first.do(install_cni), Fault)
+            assert first.marks == marks
+        first.workload.answers.clear()
+        assert await first.do(install_cni) == Continue()
+        assert first.marks == [first.mark]
 
     story(tell)
 
 
 def test_missing_kubeconfig_compares_nothing() -> None:
-    async def tell(one: Story) -> None:
-        one.is_reachable = False
-        one.installed = ""
-        outcome = await one.do(install_cni)
+    async def tell(first: Story) -> None:
+        first.is_reachable = False
+        first.installed = ""
+        outcome = await first.do(install_cni)
         assert isinstance(outcome, Wait)
         assert outcome.reason == "WaitingForKubeconfig"
         assert "garden-kubeconfig" in outcome.message
-        one.installed = one.mark
+        first.installed = first.mark
         for step in (restore_cni, compare_cni):
-            assert await one.do(step) == Continue()
-        assert one.workload.asked == []
+            assert await first.do(step) == Continue()
+        assert first.workload.asked == []
 
     story(tell)
 
@@ -354,45 +354,45 @@ def test_missing_kubeconfig_compares_nothing() -> None:
 def test_slow_workload_cluster_is_not_awaited(step: Step) -> None:
     """The reconcile comes again; only the comparison at the end of a change has to have its answer."""
 
-    async def tell(one: Story) -> None:
-        one.workload.slow = 60.0
-        one.installed = "kindnet-of-before" if step is install_cni else one.mark
-        outcome = await one.do(step)
+    async def tell(first: Story) -> None:
+        first.workload.slow = 60.0
+        first.installed = "kindnet-of-before" if step is install_cni else first.mark
+        outcome = await first.do(step)
         if step is restore_cni:
             assert outcome == Continue()
         else:
             assert isinstance(outcome, Wait)
             assert outcome.reason == Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS
-        assert one.applied_kinds == []
+        assert first.applied_kinds == []
 
     story(tell)
 
 
 def test_running_restore_is_awaited_before_comparing() -> None:
-    async def tell(one: Story) -> None:
-        one.lose(DAEMON_SET.kind)
-        one.workload.slow_writes = 60.0
-        outcome = await one.do(compare_cni)
+    async def tell(first: Story) -> None:
+        first.lose(DAEMON_SET.kind)
+        first.workload.slow_writes = 60.0
+        outcome = await first.do(compare_cni)
         assert isinstance(outcome, Wait)
         assert (outcome.reason, outcome.after) == (Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, None)
-        assert not one.env.rate_limits.is_limited(GARDEN), "nothing was corrected yet"
+        assert not first.env.rate_limits.is_limited(GARDEN), "nothing was corrected yet"
 
     story(tell)
 
 
-def lost(one: ClusterContext) -> Sequence[str] | None:
-    return one.scope.lost_cni
+def lost(cluster_context: ClusterContext) -> Sequence[str] | None:
+    return cluster_context.scope.lost_cni
 
 
 def test_missing_cni_objects_are_reported() -> None:
-    async def tell(one: Story) -> None:
-        one.lose(DAEMON_SET.kind)
-        p = one.begin()
+    async def tell(first: Story) -> None:
+        first.lose(DAEMON_SET.kind)
+        p = first.begin()
         assert lost(p) is None
         await compare_cni(p)
         assert lost(p) == ()
-        one.lose(DAEMON_SET.kind)
-        p = one.begin()
+        first.lose(DAEMON_SET.kind)
+        p = first.begin()
         await compare_cni(p)
         assert lost(p) == ("DaemonSet kube-system/kindnet of the workload cluster",)
 

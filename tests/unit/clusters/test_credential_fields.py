@@ -40,8 +40,8 @@ def dependencies(kind: str) -> Iterator[Dependency]:
     """The Secrets on which a cluster with all that can be asked for depends, one by one."""
     trees = SAMPLES[kind].cluster("team-a", "any")
     cluster, *others = (Object(to_bytes(tree)) for tree in trees)
-    found = PROVIDERS[kind].links.depend(cluster.decode(Cluster), others)
-    yield from {item.name: item for item in found if item.resource == SECRET}.values()
+    result = PROVIDERS[kind].links.depend(cluster.decode(Cluster), others)
+    yield from {item.name: item for item in result if item.resource == SECRET}.values()
 
 
 CASES = [

@@ -56,9 +56,9 @@ def test_only_what_changed_is_compared_again(monkeypatch: pytest.MonkeyPatch) ->
     control_plane = next(item for item in edited if item["kind"] == "KubeadmControlPlane")
     control_plane["spec"]["replicas"] = 5
     after = decisions_of(scope.with_capi_objects(made(objects=edited).capi_objects))
-    [found] = after.changes(after.control_plane)
-    assert found.fields == ("spec.replicas",)
-    assert after.changes(after.control_plane) == [found]
+    [element] = after.changes(after.control_plane)
+    assert element.fields == ("spec.replicas",)
+    assert after.changes(after.control_plane) == [element]
     assert compared == ["KubeadmControlPlane"]
 
 

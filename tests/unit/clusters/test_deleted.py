@@ -66,8 +66,8 @@ def settled_with(trees: list[Tree], annotations: Tree | None = None) -> Scope:
 
 
 def condition(scope: Scope, type_: str) -> Condition:
-    found = status_of(scope, WAITING, NOW).conditions
-    return next(item for item in found if item.type == type_)
+    result = status_of(scope, WAITING, NOW).conditions
+    return next(item for item in result if item.type == type_)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def condition(scope: Scope, type_: str) -> Condition:
 )
 def test_control_plane_is_lost_unless_it_can_adopt(left: list[Tree], is_lost: bool) -> None:
     scope = settled_with([*without("KubeadmControlPlane"), *left])
-    found = condition(scope, "ControlPlaneReady")
-    assert found.reason == ("ControlPlaneLost" if is_lost else "ClusterAPIObjectDeleted")
-    assert "KubeadmControlPlane eksa-system/garden" in found.message
+    result = condition(scope, "ControlPlaneReady")
+    assert result.reason == ("ControlPlaneLost" if is_lost else "ClusterAPIObjectDeleted")
+    assert "KubeadmControlPlane eksa-system/garden" in result.message
     assert condition(scope, "Ready").status == "False"
-    assert ("delete the Cluster and create it again" in found.message) is is_lost
-    assert ("drift=correct" in found.message) is not is_lost
+    assert ("delete the Cluster and create it again" in result.message) is is_lost
+    assert ("drift=correct" in result.message) is not is_lost
     assert scope.render_input is not None
     corrected = [object_.remedy for object_ in of_capi_objects(scope.render_input, scope.capi_objects, None)]
     assert all(item is None for item in corrected) is is_lost
@@ -123,10 +123,10 @@ def test_remade_control_plane_is_lost_unless_it_adopts(status: Tree, left: list[
 )
 def test_control_plane_without_infrastructure_is_lost(reasons: list[str], is_lost: bool) -> None:
     machines = [machine("uid-KubeadmControlPlane-garden") for _ in reasons]
-    for number, (one, reason) in enumerate(zip(machines, reasons, strict=True)):
-        one["metadata"]["name"] = f"garden-{number}"
+    for number, (item, reason) in enumerate(zip(machines, reasons, strict=True)):
+        item["metadata"]["name"] = f"garden-{number}"
         status = "False" if reason == "Deleted" else "True"
-        one["status"]["conditions"] = [{"type": "InfrastructureReady", "status": status, "reason": reason}]
+        item["status"]["conditions"] = [{"type": "InfrastructureReady", "status": status, "reason": reason}]
     message = lost_control_plane(settled_with([*objects(), *machines]).capi_objects)
     assert bool(message) is is_lost
     assert not is_lost or "garden-0" in message
@@ -143,9 +143,9 @@ def test_control_plane_being_deleted_promises_nothing() -> None:
     trees = objects()
     of_kind(trees, "KubeadmControlPlane")["metadata"] |= NOW_GOING
     scope = settled_with([*trees, machine("uid-KubeadmControlPlane-garden")])
-    found = condition(scope, "ControlPlaneReady")
-    assert found.reason == "ControlPlaneLost"
-    assert "etcd with all its data" in found.message
+    result = condition(scope, "ControlPlaneReady")
+    assert result.reason == "ControlPlaneLost"
+    assert "etcd with all its data" in result.message
     assert scope.render_input is not None
     synced = seen(scope, of_capi_objects(scope.render_input, scope.capi_objects, None), "", {}, {})
     assert synced.message == "KubeadmControlPlane eksa-system/garden is being deleted"
@@ -153,9 +153,9 @@ def test_control_plane_being_deleted_promises_nothing() -> None:
 
 def test_change_of_a_lost_control_plane_does_nothing() -> None:
     scope = made(objects=without("KubeadmControlPlane"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-    found = simulate(scope)
-    assert found.stops.startswith("ControlPlaneLost: ")
-    assert not found.acts
+    result = simulate(scope)
+    assert result.stops.startswith("ControlPlaneLost: ")
+    assert not result.acts
 
 
 @pytest.mark.parametrize(
@@ -181,26 +181,26 @@ def test_deleted_infrastructure_is_named_with_advice(
         infrastructure["metadata"] |= NOW_GOING | {"finalizers": ["example.com/held"]}
     else:
         trees.remove(infrastructure)
-    found = condition(settled_with(trees, annotations), "ControlPlaneReady")
-    assert (found.status, found.reason) == ("False", reason)
-    assert found.message.startswith("DockerCluster eksa-system/garden, which provides the control plane endpoint, is ")
-    assert message in found.message
-    assert ("example.com/held" in found.message) is is_going
+    result = condition(settled_with(trees, annotations), "ControlPlaneReady")
+    assert (result.status, result.reason) == ("False", reason)
+    assert result.message.startswith("DockerCluster eksa-system/garden, which provides the control plane endpoint, is ")
+    assert message in result.message
+    assert ("example.com/held" in result.message) is is_going
 
 
 def test_requested_change_makes_infrastructure_again() -> None:
     scope = made(objects=without("DockerCluster"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-    found = condition(scope, "ControlPlaneReady")
-    assert found.reason == "ControlPlaneNotReady"
-    assert "it is being recreated" in found.message
+    result = condition(scope, "ControlPlaneReady")
+    assert result.reason == "ControlPlaneNotReady"
+    assert "it is being recreated" in result.message
 
 
 def test_unprovisioned_infrastructure_is_waited_for() -> None:
     trees = objects()
     of_kind(trees, "DockerCluster")["status"] = {}
-    found = condition(settled_with(trees), "ControlPlaneReady")
-    assert (found.status, found.reason) == ("False", "ControlPlaneNotReady")
-    assert "to be provisioned" in found.message
+    result = condition(settled_with(trees), "ControlPlaneReady")
+    assert (result.status, result.reason) == ("False", "ControlPlaneNotReady")
+    assert "to be provisioned" in result.message
 
 
 @pytest.mark.parametrize("known", [ENDPOINT, None, {"host": "", "port": 0}], ids=["known", "none", "empty"])

@@ -37,8 +37,8 @@ def taken(step: Callable[[ClusterContext], Awaitable[Outcome]], *trees: Tree) ->
         server = Server({"DELETE": NOT_FOUND})
         outcome = await step(Environment(server, Workload(), Expiry()).begin(*trees))
         deletions = [item for item in server.asked if item.method == "DELETE"]
-        found = [("/".join(deletion.path.split("/")[-2:]), _uid(deletion.body)) for deletion in deletions]
-        return outcome, found
+        results = [("/".join(deletion.path.split("/")[-2:]), _uid(deletion.body)) for deletion in deletions]
+        return outcome, results
 
     return asyncio.run(main())
 

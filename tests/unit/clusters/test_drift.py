@@ -27,7 +27,7 @@ KCP = "KubeadmControlPlane eksa-system/garden"
 GROUP = "MachineDeployment eksa-system/garden-md-0"
 
 
-def found(scope: Scope) -> list[Drift]:
+def drifts(scope: Scope) -> list[Drift]:
     assert scope.render_input is not None
     return drift.of_capi_objects(
         scope.render_input, scope.capi_objects, cni.content_hash(cni.objects(scope.render_input))
@@ -35,7 +35,7 @@ def found(scope: Scope) -> list[Drift]:
 
 
 def said(scope: Scope) -> list[str]:
-    return [str(item) for item in found(scope)]
+    return [str(item) for item in drifts(scope)]
 
 
 def of_kind(trees: list[Tree], kind: str, name: str = "") -> Tree:
@@ -130,10 +130,10 @@ def test_nothing_is_reported_about_a_cluster_in_order() -> None:
 def test_edit_is_named_with_field_and_consequence(
     kind: str, edit: Callable[[Tree], object], expected: str, replaces: bool
 ) -> None:
-    (one,) = found(edited(kind, edit))
-    assert str(one) == expected
-    assert one.replaces_machines is replaces
-    assert isinstance(one.remedy, Change | InstalledCNI)
+    (item,) = drifts(edited(kind, edit))
+    assert str(item) == expected
+    assert item.replaces_machines is replaces
+    assert isinstance(item.remedy, Change | InstalledCNI)
 
 
 def test_removed_own_label_is_drift_an_added_is_not() -> None:
@@ -165,7 +165,7 @@ def test_removed_own_label_is_drift_an_added_is_not() -> None:
 def test_deleted_object_is_missing_and_created_again(kind: str, expected: list[str]) -> None:
     scope = without(kind)
     assert said(scope) == expected
-    assert not any(item.replaces_machines for item in found(scope))
+    assert not any(item.replaces_machines for item in drifts(scope))
 
 
 def test_moved_reference_differs_from_an_edit() -> None:
@@ -174,19 +174,19 @@ def test_moved_reference_differs_from_an_edit() -> None:
     evil["metadata"] |= {"name": "evil", "uid": "evil"}
     evil["spec"]["template"]["spec"]["customImage"] = "example.com/evil:1"
     of_kind(trees, "KubeadmControlPlane")["spec"]["machineTemplate"]["spec"]["infrastructureRef"]["name"] = "evil"
-    (one,) = found(made(objects=[*trees, evil], status=settled()))
-    assert str(one) == f"{KCP}: spec.machineTemplate.spec.infrastructureRef.name"
-    assert one.replaces_machines
-    assert isinstance(one.remedy, Change)
-    reference = one.remedy.body["spec"]["machineTemplate"]["spec"]["infrastructureRef"]
+    (item,) = drifts(made(objects=[*trees, evil], status=settled()))
+    assert str(item) == f"{KCP}: spec.machineTemplate.spec.infrastructureRef.name"
+    assert item.replaces_machines
+    assert isinstance(item.remedy, Change)
+    reference = item.remedy.body["spec"]["machineTemplate"]["spec"]["infrastructureRef"]
     assert reference["name"] == "garden-control-plane-1"
 
 
 def test_template_of_another_part_is_not_its_own() -> None:
     """Machines of the control plane and workers may well be made of the same."""
     trees = objects()
-    one, other = (of_kind(trees, "DockerMachineTemplate", name)["spec"] for name in ("control-plane-1", "md-0-1"))
-    assert one == other
+    result, other = (of_kind(trees, "DockerMachineTemplate", name)["spec"] for name in ("control-plane-1", "md-0-1"))
+    assert result == other
     of_kind(trees, "DockerMachineTemplate", "md-0-1")["spec"]["template"]["spec"]["customImage"] = "example.com/other:1"
     assert said(made(objects=trees, status=settled())) == [
         "DockerMachineTemplate eksa-system/garden-md-0-1: spec.template.spec.customImage"
@@ -199,24 +199,24 @@ def test_surplus_objects_are_reported_and_go_away() -> None:
     more["metadata"] |= {"name": "garden-more", "uid": "more"}
     spare = copy.deepcopy(of_kind(trees, "KubeadmConfigTemplate"))
     spare["metadata"] |= {"name": "garden-spare", "uid": "spare"}
-    one, other = found(made(objects=[*trees, more, spare], status=settled()))
-    assert str(one) == f"MachineDeployment eksa-system/garden-more {NOT_PART_OF_CLUSTER}"
+    result, other = drifts(made(objects=[*trees, more, spare], status=settled()))
+    assert str(result) == f"MachineDeployment eksa-system/garden-more {NOT_PART_OF_CLUSTER}"
     assert str(other) == f"KubeadmConfigTemplate eksa-system/garden-spare {NOT_PART_OF_CLUSTER}"
-    assert isinstance(one.remedy, Removal)
+    assert isinstance(result.remedy, Removal)
     assert isinstance(other.remedy, Removal)
 
 
 def test_object_being_deleted_is_reported_and_awaited() -> None:
     moment = "2026-01-01T00:00:00Z"
-    (one,) = found(edited("MachineDeployment", at("metadata.deletionTimestamp", moment)))
-    assert (str(one), one.remedy) == (f"{GROUP} {BEING_DELETED}", None)
+    (item,) = drifts(edited("MachineDeployment", at("metadata.deletionTimestamp", moment)))
+    assert (str(item), item.remedy) == (f"{GROUP} {BEING_DELETED}", None)
 
 
 def test_deleted_cluster_api_cluster_gets_no_objects() -> None:
     trees = [tree for tree in objects() if tree["kind"] != "MachineDeployment"]
     of_kind(trees, "Cluster")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     scope = made(objects=trees, status=settled())
-    assert [item.remedy for item in found(scope)] == [None, None]
+    assert [item.remedy for item in drifts(scope)] == [None, None]
     assert said(scope) == [f"{GROUP} {MISSING}", f"Cluster eksa-system/garden {BEING_DELETED}"]
 
 
@@ -268,15 +268,15 @@ def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: s
 
 
 def test_a_cluster_without_drift_is_synced() -> None:
-    one = condition([])
-    assert (one.status, one.reason) == ("True", Satisfied.AS_RENDERED)
-    assert one.message == "all objects are as release v0.26.0 renders them"
+    result = condition([])
+    assert (result.status, result.reason) == ("True", Satisfied.AS_RENDERED)
+    assert result.message == "all objects are as release v0.26.0 renders them"
 
 
 def test_drift_is_named_and_what_helps_is_said() -> None:
-    one = condition([CHEAP])
-    assert (one.status, one.reason) == ("False", Reason.DRIFTED)
-    assert one.message == f"A: spec.a; to correct it, set annotation {metadata_keys.DRIFT_ANNOTATION}=correct"
+    result = condition([CHEAP])
+    assert (result.status, result.reason) == ("False", Reason.DRIFTED)
+    assert result.message == f"A: spec.a; to correct it, set annotation {metadata_keys.DRIFT_ANNOTATION}=correct"
     price = f"to correct it, set annotation {metadata_keys.DRIFT_ANNOTATION}=correct-machines, which replaces machines"
     assert condition([CHEAP, DEAR]).message == f"A: spec.a; B: spec.b; {price}"
     assert condition([DEAR], "correct").message == (
@@ -286,8 +286,8 @@ def test_drift_is_named_and_what_helps_is_said() -> None:
 
 
 def test_silent_workload_cluster_is_unknown() -> None:
-    one = condition([], failure="Unreachable")
-    assert (one.status, one.reason) == ("Unknown", Reason.WORKLOAD_CLUSTER_UNREACHABLE)
+    result = condition([], failure="Unreachable")
+    assert (result.status, result.reason) == ("Unknown", Reason.WORKLOAD_CLUSTER_UNREACHABLE)
     assert condition([CHEAP], failure="Unreachable").status == "False"
 
 

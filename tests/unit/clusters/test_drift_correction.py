@@ -18,7 +18,7 @@ from espalier.clusters.report import synced
 from espalier.runtime.controllers.outcome import Done
 
 REMEDY: Any = object()
-FOUND = [Drift("ConfigMap a", "data", REMEDY), Drift("ConfigMap b", "data", REMEDY)]
+DRIFTS = [Drift("ConfigMap a", "data", REMEDY), Drift("ConfigMap b", "data", REMEDY)]
 
 
 async def corrected(
@@ -33,8 +33,8 @@ async def corrected(
     done: list[str] = []
     reported: list[str] = []
 
-    async def correct(_ctx: object, one: Drift) -> None:
-        done.append(one.what)
+    async def correct(_ctx: object, drift: Drift) -> None:
+        done.append(drift.what)
 
     async def nothing(*_: object) -> Answer:
         return Answer()
@@ -42,14 +42,14 @@ async def corrected(
     async def of_provider(_ctx: object) -> Answer:
         return Answer(failure=failure)
 
-    def seen(_scope: object, _found: object, why: str, *_: object) -> str:
+    def seen(_scope: object, _drifts: object, why: str, *_: object) -> str:
         reported.append(why)
         return why
 
     monkeypatch.setattr(synced, "incomparable", lambda _scope: False)
     monkeypatch.setattr(synced, "seen", seen)
     monkeypatch.setattr(drift_correction, "policy", lambda _annotations: Policy.CORRECT)
-    monkeypatch.setattr(drift_correction, "_all_drifts", lambda *_: FOUND)
+    monkeypatch.setattr(drift_correction, "_all_drifts", lambda *_: DRIFTS)
     monkeypatch.setattr(drift_correction, "_correct", correct)
     monkeypatch.setattr(drift_correction, "seen_in_workload", nothing)
     monkeypatch.setattr(drift_correction, "seen_of_provider", of_provider)

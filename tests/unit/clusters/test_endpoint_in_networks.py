@@ -27,15 +27,15 @@ def test_an_endpoint_in_a_range_of_the_cluster(provider: str, network: str) -> N
     spec = next(tree["spec"] for tree in trees if tree["kind"] == "Cluster")
     spec["controlPlaneConfiguration"]["endpoint"]["host"] = address
     done = CliRunner().invoke(program, ["validate", "-f", "-", "-o", "json"], input=yaml.safe_dump_all(trees))
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
     field = "spec.controlPlaneConfiguration.endpoint.host"
     told = [
         warning
-        for warning in found["warnings"]
+        for warning in document["warnings"]
         if warning.startswith(f"{field}: spec.clusterNetwork.{network} contains")
     ]
-    refused = [problem["violation"]["field"] for problem in found["problems"]]
+    refused = [problem["violation"]["field"] for problem in document["problems"]]
     assert (refused, len(told)) == (([field], 0) if provider == "snow" else ([], 1))
     assert all(item.endswith(f"; found {address} in {block}") and "can't be reached" in item for item in told)
     assert all("allowed" not in item for item in told), "it is accepted"
-    assert all(problem["violation"]["allowed"] == allowed for problem in found["problems"])
+    assert all(problem["violation"]["allowed"] == allowed for problem in document["problems"])

@@ -86,9 +86,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_unstartable_encryption_is_refused(name: str) -> None:
     value, sentence = REFUSED[name]
-    found = problem(nutanix.seen(nutanix.manifest(etcdEncryption=value)))
-    assert found is not None
-    assert sentence in found.message
+    result = problem(nutanix.seen(nutanix.manifest(etcdEncryption=value)))
+    assert result is not None
+    assert sentence in result.message
 
 
 @pytest.mark.parametrize("socket", ["unix:///@vault", "unix:///var/run/kmsplugin/a.sock"])

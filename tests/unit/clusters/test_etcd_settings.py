@@ -33,12 +33,14 @@ def test_a_flag_that_the_next_etcd_lacks_is_named() -> None:
 
 
 def test_variable_that_next_etcd_ignores_is_named() -> None:
-    found = removed_setting(control_plane(extraEnvs=[{"name": "GOGC", "value": "50"}, VARIABLE]), "3.7.3")
-    assert found.startswith(f"etcd 3.7 ignores ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME of {PLACE}.extraEnvs, so that what")
+    result = removed_setting(control_plane(extraEnvs=[{"name": "GOGC", "value": "50"}, VARIABLE]), "3.7.3")
+    assert result.startswith(
+        f"etcd 3.7 ignores ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME of {PLACE}.extraEnvs, so that what"
+    )
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted"),
+    ("value", "wanted"),
     [
         (control_plane(extraArgs=[FLAG]), "3.6.16"),
         (control_plane("3.7.0-0", extraArgs=[FLAG]), "3.7.3"),
@@ -50,14 +52,14 @@ def test_variable_that_next_etcd_ignores_is_named() -> None:
         ({}, "3.7.3"),
     ],
 )
-def test_what_the_next_etcd_takes_is_not_named(found: dict[str, Any], wanted: str) -> None:
-    assert removed_setting(found, wanted) == ""
+def test_what_the_next_etcd_takes_is_not_named(value: dict[str, Any], wanted: str) -> None:
+    assert removed_setting(value, wanted) == ""
 
 
 def scope(tree: dict[str, Any] | None, wanted: str) -> Scope:
     metadata = {"namespace": "eksa-system", "name": "garden"}
-    found = {} if tree is None else {"garden": Object(encode_json({"metadata": metadata, **tree}))}
-    objects = SimpleNamespace(of=lambda _: found)
+    result = {} if tree is None else {"garden": Object(encode_json({"metadata": metadata, **tree}))}
+    objects = SimpleNamespace(of=lambda _: result)
     components = SimpleNamespace(distro=SimpleNamespace(etcd_version=wanted))
     return cast(Scope, SimpleNamespace(capi_objects=objects, components=components))
 

@@ -174,14 +174,14 @@ def is_of(path: str, fields: dict[str, str]) -> bool:
 
 def written(path: str, value: Any, tree: Tree | None = None) -> Tree:
     """The example with a field; of a list of objects, the whole list is the value."""
-    found = copy.deepcopy(tree if tree is not None else example()[0])
-    at: Any = found["spec"]
+    copied = copy.deepcopy(tree if tree is not None else example()[0])
+    at: Any = copied["spec"]
     whole = path.replace(GROUP, "workerNodeGroupConfigurations.0.")
     parts = whole.partition("[]")[0].removesuffix("{}").split(".")
     for part in parts[:-1]:
         at = at[int(part)] if part.isdecimal() else at.setdefault(part, {})
     at[parts[-1]] = value
-    return found
+    return copied
 
 
 def asked(path: str, value: Any) -> Tree:
@@ -201,9 +201,9 @@ FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
 def verdict(tree: Tree) -> list[str]:
     """The refusals by the schema and by admission."""
-    found = [str(violation) for violation in schema.violations(Cluster, tree)]
-    if found:
-        return found
+    results = [str(violation) for violation in schema.violations(Cluster, tree)]
+    if results:
+        return results
     known = observer(datacenter(), COMPANY, PASSWORD, FORK)
     request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "garden", ADMIN, as_object(tree), None)
     answer = Admission(known, lambda: NOW).validate(request)
@@ -211,14 +211,14 @@ def verdict(tree: Tree) -> list[str]:
 
 
 def shown(tree: Tree) -> list[Tree]:
-    found = observer(tree, datacenter(), COMPANY, PASSWORD, FORK).scope(GARDEN)
-    assert found is not None
-    assert found.render_input is not None, found.missing
-    return [*documents(rendered(found.render_input)), *map(msgspec.to_builtins, _others(rendered(found.render_input)))]
+    scope = observer(tree, datacenter(), COMPANY, PASSWORD, FORK).scope(GARDEN)
+    assert scope is not None
+    assert scope.render_input is not None, scope.missing
+    return [*documents(rendered(scope.render_input)), *map(msgspec.to_builtins, _others(rendered(scope.render_input)))]
 
 
-def _others(found: Any) -> list[Any]:
-    return [*found.extras, *([found.etcd.machine_template, found.etcd.cluster] if found.etcd else [])]
+def _others(value: Any) -> list[Any]:
+    return [*value.extras, *([value.etcd.machine_template, value.etcd.cluster] if value.etcd else [])]
 
 
 @pytest.mark.parametrize("path", FIELDS)

@@ -118,8 +118,8 @@ def test_value_of_wrong_type_is_refused_in_every_field(kind: type[KubeObject]) -
 
 @pytest.mark.parametrize("kind", [Bundles, DistroRelease])
 def test_numbers_begin_with_one(kind: type[KubeObject]) -> None:
-    found = refusals(kind, [written(kind, "spec.number", value=value) for value in (0, -1)])
-    assert [fields(causes) - {"<nil>"} for causes in found] == [{"spec.number"}] * 2
+    result = refusals(kind, [written(kind, "spec.number", value=value) for value in (0, -1)])
+    assert [fields(causes) - {"<nil>"} for causes in result] == [{"spec.number"}] * 2
 
 
 IMAGE = Values(
@@ -189,9 +189,9 @@ def seen(trees: list[Tree], *releases: Tree) -> Scope:
     fork: Tree = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
     registry = every_provider.registry([NAMESPACE])
     known = observer(*trees, *brought, registry, fork, *others_of(*releases), *releases, with_releases=False)
-    found = known.scope(Key(NAMESPACE, name))
-    assert found is not None
-    return found
+    scope = known.scope(Key(NAMESPACE, name))
+    assert scope is not None
+    return scope
 
 
 def others_of(*releases: Tree) -> list[Tree]:
@@ -201,13 +201,13 @@ def others_of(*releases: Tree) -> list[Tree]:
     return [other for other in others if (other["kind"], other["metadata"]["name"]) not in replaced]
 
 
-def shown(found: Scope) -> list[Any]:
+def shown(scope: Scope) -> list[Any]:
     """The rendered objects of a cluster."""
-    assert problem(found) is None
-    assert found.render_input is not None, found.missing
-    whole = rendered(found.render_input)
+    assert problem(scope) is None
+    assert scope.render_input is not None, scope.missing
+    whole = rendered(scope.render_input)
     etcd = [whole.etcd.machine_template, whole.etcd.cluster] if whole.etcd is not None else []
-    more = [*whole.extras, *etcd, *(item.body for item in authenticator.workload(found.render_input))]
+    more = [*whole.extras, *etcd, *(item.body for item in authenticator.workload(scope.render_input))]
     return [*documents(whole), *map(msgspec.to_builtins, more)]
 
 
@@ -329,11 +329,11 @@ def test_a_cluster_says_what_its_release_lacks(what: str) -> None:
         assert fields(webhook(kind, tree)) == {"status.components"}
     else:
         assert refusals(kind, [tree]) == [[]]
-    found = problem(seen(example(), tree))
-    assert found is not None
-    assert found.reason == reason
-    assert said in found.message
-    assert len(found.message) < 2000, "a condition has room for 32768"
+    result = problem(seen(example(), tree))
+    assert result is not None
+    assert result.reason == reason
+    assert said in result.message
+    assert len(result.message) < 2000, "a condition has room for 32768"
 
 
 @pytest.mark.parametrize("what", LACKING)
@@ -342,11 +342,11 @@ def test_settled_cluster_stays_whatever_its_release(what: str) -> None:
     cluster, *others = example()
     cluster["status"] = settled()
     before = seen([cluster, *others, *objects()])
-    found = seen([cluster, *others, *objects()], written(kind, path, value=value))
+    result = seen([cluster, *others, *objects()], written(kind, path, value=value))
     assert before.is_settled
-    assert found.is_settled
-    assert found.content_hash == before.content_hash
-    status = status_of(found, Done(), NOW)
+    assert result.is_settled
+    assert result.content_hash == before.content_hash
+    status = status_of(result, Done(), NOW)
     assert status.ready
     assert status.spec_valid == (kind is DistroRelease or what == "one of another version")  # else it is missing
     (synced,) = (condition for condition in status.conditions if condition.type == names.SYNCED)
@@ -430,10 +430,10 @@ def test_unreadable_release_stops_only_its_clusters(kind: Any) -> None:
     tree = WHOLE[kind]() | {"spec": spec}
     others = example(eksaVersion="v0.25.0")
     known = observer(*others, *others_of(tree), tree, with_releases=False)
-    found = known.scope(GARDEN)
-    assert found is not None
-    assert problem(found) is None
-    assert found.render_input is not None
+    scope = known.scope(GARDEN)
+    assert scope is not None
+    assert problem(scope) is None
+    assert scope.render_input is not None
     known.release_use.users(as_object(tree))  # a watch asks
     waiting = problem(seen(example(), tree))
     assert waiting is not None

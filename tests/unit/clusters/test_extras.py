@@ -38,14 +38,14 @@ DOMAINS = [{"name": "east"}, {"name": "west"}]
 
 
 def test_extras_are_written_before_their_users() -> None:
-    found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
-    assert [(tree["kind"], tree["metadata"]["name"]) for tree in made(found)][:4] == [
+    scope = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
+    assert [(tree["kind"], tree["metadata"]["name"]) for tree in made(scope)][:4] == [
         ("Secret", "orchard-garden"),
         ("OrchardZone", "garden-trees-east"),
         ("OrchardZone", "garden-trees-west"),
         ("OrchardMachineTemplate", "garden-control-plane-1"),
     ]
-    assert "namespace" not in made(found)[1]["metadata"]
+    assert "namespace" not in made(scope)[1]["metadata"]
 
 
 def test_unrendered_extra_goes_and_a_changed_is_drift() -> None:
@@ -69,14 +69,14 @@ def test_foreign_secret_with_label_is_not_deleted() -> None:
     """Who brings the authority of his cluster labels it like that."""
     metadata = {"name": "garden-ca", "namespace": "eksa-system", "uid": "ca", "labels": names.labels(_key("garden"))}
     authority: Tree = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {}}
-    found = scope_of(see(cluster("garden"), *linked(), authority), "garden")
-    assert found.capi_objects.of(SECRET) == {}
-    assert problem(found) is None
+    scope = scope_of(see(cluster("garden"), *linked(), authority), "garden")
+    assert scope.capi_objects.of(SECRET) == {}
+    assert problem(scope) is None
 
 
 def test_the_last_to_go_of_a_deleted_cluster() -> None:
-    found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
-    seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *made(found)), "garden")
+    scope = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
+    seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *made(scope)), "garden")
     extra = ORCHARD_PROVIDER.extras.kinds
     first = plan.leftovers(seen.capi_objects, extra)
     assert {item.resource.kind for item in first} == {
@@ -97,21 +97,21 @@ def test_one_of_its_name_that_is_not_clusters_stops_it(place: int) -> None:
     tree = made(scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden"))[place]
     for labels in ({}, names.labels(Key("team-b", "other"))):
         theirs = {**tree, "metadata": {**tree["metadata"], "labels": labels}}
-        found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), theirs), "garden")
-        stopped = problem(found)
+        scope = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), theirs), "garden")
+        stopped = problem(scope)
         assert stopped is not None
         assert stopped.reason == "ClusterNameTaken"
         assert tree["metadata"]["name"] in stopped.message
-        assert found.capi_objects.of(SECRET if place == 0 else OrchardZone.resource) == {}
+        assert scope.capi_objects.of(SECRET if place == 0 else OrchardZone.resource) == {}
 
 
 def test_shared_extra_object_is_refused() -> None:
     """Cluster `a` with datacenter `b-c`, and cluster `a-b` with datacenter `c`: both mean the zone `a-b-c-east`."""
-    one = cluster("a", "team-a", datacenter="b-c")
+    result = cluster("a", "team-a", datacenter="b-c")
     other = cluster("a-b", "team-b", "2026-01-02T00:00:00Z", datacenter="c")
     links = [*linked("team-a", "b-c", DOMAINS), *linked("team-b", "c", DOMAINS)[:2]]
-    zones = made(scope_of(see(one, *links), "a", "team-a"))
-    seen = see(one, other, *links, *zones)
+    zones = made(scope_of(see(result, *links), "a", "team-a"))
+    seen = see(result, other, *links, *zones)
     stopped = problem(scope_of(seen, "a-b", "team-b"))
     assert stopped is not None
     assert "OrchardZone.infrastructure.cluster.x-k8s.io a-b-c-east (made for Cluster team-a/a)" in stopped.message
@@ -141,9 +141,9 @@ def test_shared_names_of_clusters_are_refused(
 def test_undeclared_extra_object_is_not_rendered() -> None:
     extras = Extras(kinds=(SECRET,), render=ORCHARD_PROVIDER.extras.render)
     known = {**ORCHARD, "OrchardDatacenterConfig": _with(extras)}
-    found = scope_of(observer(cluster("garden"), *linked(), providers=known), "garden")
+    scope = scope_of(observer(cluster("garden"), *linked(), providers=known), "garden")
     with pytest.raises(ValueError, match="Secret orchard-garden, which is not among the names that it declares"):
-        made(found)
+        made(scope)
 
 
 def test_clusters_with_an_extra_name_are_all_found() -> None:
@@ -162,11 +162,11 @@ def test_group_spreads_over_its_failure_domains() -> None:
     domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
     tree = cluster("garden")
     tree["spec"]["workerNodeGroupConfigurations"] = grouped("md-0", "md-1")
-    found = scope_of(see(tree, *linked(domains=domains)), "garden")
-    assert found.render_input is not None
+    scope = scope_of(see(tree, *linked(domains=domains)), "garden")
+    assert scope.render_input is not None
     made_ = [
         group
-        for group in plan.worker_groups(found.render_input, ClusterAPIObjects())
+        for group in plan.worker_groups(scope.render_input, ClusterAPIObjects())
         if isinstance(group, MachineDeployment)
     ]
     assert [(item.metadata.name, item.spec.replicas, item.spec.template.spec.failure_domain) for item in made_] == [
@@ -181,9 +181,9 @@ def test_group_spreads_over_its_failure_domains() -> None:
 def test_group_has_the_version_of_its_last_machine() -> None:
     """So that its machines don't skip a minor."""
     domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
-    found = scope_of(see(cluster("garden"), *linked(domains=domains)), "garden")
-    assert found.render_input is not None
-    deployments = [msgspec.to_builtins(group) for group in plan.worker_groups(found.render_input, ClusterAPIObjects())]
+    scope = scope_of(see(cluster("garden"), *linked(domains=domains)), "garden")
+    assert scope.render_input is not None
+    deployments = [msgspec.to_builtins(group) for group in plan.worker_groups(scope.render_input, ClusterAPIObjects())]
     east = next(deployment for deployment in deployments if deployment["metadata"]["name"] == "garden-md-0-east")
     east["spec"]["template"]["spec"]["version"] = "v1.34.4-eks-1-34-1"
     stored = map(applied, (*deployments,))
@@ -194,10 +194,10 @@ def test_group_has_the_version_of_its_last_machine() -> None:
 def test_colliding_groups_of_domains_are_refused() -> None:
     tree = cluster("garden")
     tree["spec"]["workerNodeGroupConfigurations"] = grouped("md", "md-east")
-    found = problem(scope_of(see(tree, *linked(domains=[{"name": "east", "groups": ["md"]}])), "garden"))
-    assert found is not None
-    assert found.reason == "ClusterInvalid"
-    assert "md-east" in found.message
+    result = problem(scope_of(see(tree, *linked(domains=[{"name": "east", "groups": ["md"]}])), "garden"))
+    assert result is not None
+    assert result.reason == "ClusterInvalid"
+    assert "md-east" in result.message
 
 
 def test_foreign_object_in_a_domain_stops_the_cluster() -> None:
@@ -261,16 +261,16 @@ def test_cluster_waits_for_unresolved_values() -> None:
     links[1]["metadata"]["generation"] = 2
     for status in ({}, {"rootstock": "M9", "observedGeneration": 1}):
         links[1]["status"] = status
-        found = scope_of(see(cluster("garden"), *links), "garden")
-        assert found.render_input is None
-        decision = steps.find_children(found)
+        scope = scope_of(see(cluster("garden"), *links), "garden")
+        assert scope.render_input is None
+        decision = steps.find_children(scope)
         assert isinstance(decision, Wait)
         assert decision.reason == "ValuesNotResolved"
         assert decision.message.startswith("OrchardMachineConfig plane: spec.variety: waiting for the provider")
     links[1]["status"] = {"rootstock": "Quince C", "observedGeneration": 2}
-    found = scope_of(see(cluster("garden"), *links), "garden")
-    assert steps.find_children(found) == Continue()
-    assert made(found)[1]["spec"]["template"]["spec"]["rootstock"] == "Quince C"
+    scope = scope_of(see(cluster("garden"), *links), "garden")
+    assert steps.find_children(scope) == Continue()
+    assert made(scope)[1]["spec"]["template"]["spec"]["rootstock"] == "Quince C"
 
 
 def test_resolved_values_are_content_if_there_are_any() -> None:
@@ -312,8 +312,8 @@ def test_a_failure_of_infrastructure_is_said() -> None:
     trees = made(first)
     shared = next(tree for tree in trees if tree["kind"] == "OrchardCluster")
     shared["status"] = {"failureReason": "Refused", "failureMessage": "no credentials"}
-    found = readiness.conditions(scope_of(see(cluster("garden"), *linked(), *trees), "garden"))
-    assert found[0].message == "waiting for the infrastructure cluster to be provisioned: Refused: no credentials"
+    results = readiness.conditions(scope_of(see(cluster("garden"), *linked(), *trees), "garden"))
+    assert results[0].message == "waiting for the infrastructure cluster to be provisioned: Refused: no credentials"
 
 
 def _key(name: str) -> Key:
@@ -321,5 +321,5 @@ def _key(name: str) -> Key:
 
 
 def _with(extras: Extras) -> Provider:
-    one = ORCHARD_PROVIDER
-    return Provider(one.links, one.infrastructure, one.render, one.rules, extras)
+    result = ORCHARD_PROVIDER
+    return Provider(result.links, result.infrastructure, result.render, result.rules, extras)

@@ -51,10 +51,10 @@ def generations(*trees: Tree) -> int:
 
 
 def test_content_hash_reveals_nothing_of_the_content() -> None:
-    found = mark(cluster(), datacenter())
-    assert found.startswith("v1:")
-    assert len(found) == 3 + 40
-    assert int(found[3:], 16)
+    result = mark(cluster(), datacenter())
+    assert result.startswith("v1:")
+    assert len(result) == 3 + 40
+    assert int(result[3:], 16)
 
 
 def test_hash_without_credentials_is_the_earlier_one() -> None:
@@ -176,11 +176,11 @@ def test_credentials_are_hashed_apart_from_content() -> None:
 
 
 def test_passwords_can_not_be_tried_without_the_key() -> None:
-    found = mark(cluster(), datacenter(), credentials=ROSE)
-    assert found != mark(cluster(), datacenter(), credentials=ROSE, key=b"guessed")
+    result = mark(cluster(), datacenter(), credentials=ROSE)
+    assert result != mark(cluster(), datacenter(), credentials=ROSE, key=b"guessed")
     other = cluster()
     other["metadata"]["name"] = "orchard"
-    assert found.rpartition(":")[2] != mark(other, datacenter(), credentials=ROSE).rpartition(":")[2]
+    assert result.rpartition(":")[2] != mark(other, datacenter(), credentials=ROSE).rpartition(":")[2]
 
 
 def test_missing_key_rolls_nothing() -> None:
@@ -233,13 +233,13 @@ def canonical(value: object) -> str:
 
 
 @given(st.dictionaries(KEYS, CONTENT, max_size=3), st.dictionaries(KEYS, CONTENT, max_size=3))
-def test_hashes_are_equal_exactly_for_equal_content(one: Tree, other: Tree) -> None:
-    same = canonical(one) == canonical(other)
-    assert (mark(cluster(), child("a", **one)) == mark(cluster(), child("a", **other))) == same
+def test_hashes_are_equal_exactly_for_equal_content(tree: Tree, other: Tree) -> None:
+    same = canonical(tree) == canonical(other)
+    assert (mark(cluster(), child("a", **tree)) == mark(cluster(), child("a", **other))) == same
 
 
 @pytest.mark.parametrize(
-    ("found", "generations_match", "expected"),
+    ("value", "generations_match", "expected"),
     [
         ("v1:a", True, Gate.CLOSED),
         ("v1:a", False, Gate.CLOSED),  # a restore: the generations start anew
@@ -254,8 +254,8 @@ def test_hashes_are_equal_exactly_for_equal_content(one: Tree, other: Tree) -> N
         ("", True, Gate.ADOPTED),
     ],
 )
-def test_where_a_cluster_stands(found: str | None, generations_match: bool, expected: Gate) -> None:
-    assert gate.state_of(found, "v1:a", generations_match=generations_match) is expected
+def test_where_a_cluster_stands(value: str | None, generations_match: bool, expected: Gate) -> None:
+    assert gate.state_of(value, "v1:a", generations_match=generations_match) is expected
 
 
 def consenting(patches: str) -> Tree:
@@ -284,8 +284,8 @@ def seen(value: str | None = None, *, isolation: Isolation = Isolation.GATE, the
     annotations = (
         {} if value is None else {metadata_keys.GATE_ANNOTATION: known.content_hash if value == SAME else value}
     )
-    found = made(objects=stored, status=settled(), annotations=annotations)
-    return replace(found, isolation=isolation)
+    result = made(objects=stored, status=settled(), annotations=annotations)
+    return replace(result, isolation=isolation)
 
 
 def test_closed_gate_counts_only_if_there_is_one() -> None:
@@ -304,6 +304,6 @@ def test_cluster_without_objects_is_not_adopted() -> None:
 def test_a_missing_child_is_not_what_was_reconciled() -> None:
     tree = example()[0]
     tree["metadata"]["annotations"] = {metadata_keys.GATE_ANNOTATION: gate.content_hash(as_object(tree), [])}
-    found = observer(tree).scope(as_object(tree).key)
-    assert found is not None
-    assert found.gate is Gate.OPEN
+    scope = observer(tree).scope(as_object(tree).key)
+    assert scope is not None
+    assert scope.gate is Gate.OPEN

@@ -29,8 +29,8 @@ LINKED: dict[str, Any] = {"identityProviderRefs": [{"kind": "OIDCConfig", "name"
     ],
 )
 def test_provider_that_issues_own_tokens_is_refused(url: str, fields: dict[str, Any]) -> None:
-    found = scope(*example(**LINKED, **fields), COMPANY | {"spec": COMPANY["spec"] | {"issuerUrl": url}})
-    for stopped in (problem(found), standing_problem(found)):
+    observed = scope(*example(**LINKED, **fields), COMPANY | {"spec": COMPANY["spec"] | {"issuerUrl": url}})
+    for stopped in (problem(observed), standing_problem(observed)):
         assert stopped is not None
         assert stopped.reason == Reason.CLUSTER_INVALID
         assert stopped.message.startswith("spec.identityProviderRefs: kube-apiserver does not start")

@@ -134,8 +134,8 @@ def readers(trees: list[Tree]) -> Iterator[tuple[str, Tree, Reader]]:
 def path_of(case: Case, registry_: str) -> str | None:
     """The path of the mirror's API for a registry; None if it is not mirrored."""
     asked = NAMESPACES[case.namespaces] or [{"registry": PUBLIC, "namespace": ""}]
-    found = next((item["namespace"] for item in asked if item["registry"] == registry_), None)
-    return None if found is None else f"/v2/{found}".rstrip("/")
+    first = next((item["namespace"] for item in asked if item["registry"] == registry_), None)
+    return None if first is None else f"/v2/{first}".rstrip("/")
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def no_proxy(config: Tree, made: list[Tree]) -> list[str]:
     """The hosts that a machine reaches without its proxy."""
     for part in (config, config.get("clusterConfiguration", {}), config.get("joinConfiguration", {})):
         if "noProxy" in part.get("proxy", {}):
-            found: list[str] = part["proxy"]["noProxy"]
-            return found
+            result: list[str] = part["proxy"]["noProxy"]
+            return result
     text = json.dumps(config)
     for item in made:
         if item["kind"] == "Secret" and "http-proxy.conf" in item.get("data", {}):

@@ -82,8 +82,8 @@ def test_counters_of_earlier_generations_hide_nothing(observed: int, is_reported
     [tree] = [object_ for object_ in objects() if object_["kind"] == "KubeadmControlPlane"]
     tree["metadata"] |= {"generation": 2, "annotations": {IN_PLACE_HOOKS: "Fail", IN_PLACE_REFUSED: refusal(2, "no")}}
     tree["status"] = {**tree["status"], "observedGeneration": observed, "replicas": 1, "upToDateReplicas": 1}
-    found = in_place_progress.progress(as_object(tree).decode(KubeadmControlPlane), ())
-    assert found == (Wait(Reason.IN_PLACE_UPGRADE_REFUSED, "no") if is_reported else None)
+    state = in_place_progress.progress(as_object(tree).decode(KubeadmControlPlane), ())
+    assert state == (Wait(Reason.IN_PLACE_UPGRADE_REFUSED, "no") if is_reported else None)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_counters_of_earlier_generations_hide_nothing(observed: int, is_reported
 )
 def test_the_report_follows_conditions_and_no_reason(statuses: Tree, reason: str) -> None:
     live = held()
-    found = (as_object(upgrade(live, **statuses)),)
-    assert in_place_progress.progress(live, found) == Wait(reason, "so it is")
+    results = (as_object(upgrade(live, **statuses)),)
+    assert in_place_progress.progress(live, results) == Wait(reason, "so it is")
 
 
 STEPS = ("UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "KubeadmUpgraded")
@@ -124,7 +124,7 @@ def node_upgrade(done: int, progressing: str, node_type: str = "ControlPlane", *
 
 
 @pytest.mark.parametrize(
-    ("found", "is_untouched"),
+    ("value", "is_untouched"),
     [
         ([], True),
         ([node_upgrade(0, "False")], True),  # no image for the version
@@ -137,8 +137,8 @@ def node_upgrade(done: int, progressing: str, node_type: str = "ControlPlane", *
         ([node_upgrade(5, "True", "Worker")], True),
     ],
 )
-def test_possibility_of_rollback_follows_from_steps(found: list[Object], is_untouched: bool) -> None:
-    assert in_place_progress.is_untouched([], found) is is_untouched
+def test_possibility_of_rollback_follows_from_steps(value: list[Object], is_untouched: bool) -> None:
+    assert in_place_progress.is_untouched([], value) is is_untouched
 
 
 def test_there_is_no_rollback_once_a_node_was_upgraded() -> None:
@@ -175,8 +175,8 @@ def asked(
     scope = made(objects=objects(front_end=front_end, **spec), front_end=front_end, kubernetesVersion="1.36", **spec)
     assert scope.render_input is not None
     wanted = plan.control_plane(scope.render_input, scope.capi_objects)
-    found = plan.obstacle(wanted, scope.render_input, scope.capi_objects)
-    return found.reason if found else ""
+    result = plan.obstacle(wanted, scope.render_input, scope.capi_objects)
+    return result.reason if result else ""
 
 
 def test_control_plane_rolled_by_hooks_is_unwritten() -> None:
@@ -223,8 +223,8 @@ def test_held_machines_are_compared_with_nothing() -> None:
 def test_cluster_api_is_paused_unless_it_is_needed(annotations: Tree, paused: str | None) -> None:
     mark = {IN_PLACE_CONTROL_PLANE: "true"}
     live, wanted = (
-        msgspec.structs.replace(held(), metadata=msgspec.structs.replace(held().metadata, annotations=found))
-        for found in (mark | annotations, {})
+        msgspec.structs.replace(held(), metadata=msgspec.structs.replace(held().metadata, annotations=item))
+        for item in (mark | annotations, {})
     )
     requested = in_place.with_upgrade_requested(
         in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), Classification),
@@ -279,8 +279,8 @@ def changes(strategy: Tree, front_end: FrontEnd = FrontEnd.ANNOTATIONS, **change
     return decisions_of(scope).owner_changes
 
 
-def effects(found: list[in_place.OwnerChange]) -> list[MachineEffect]:
-    return [item.classified.effect for item in found]
+def effects(value: list[in_place.OwnerChange]) -> list[MachineEffect]:
+    return [item.classified.effect for item in value]
 
 
 @pytest.mark.parametrize("front_end", list(FrontEnd))
@@ -299,8 +299,8 @@ def test_each_owner_is_classified_before_it_is_written(front_end: FrontEnd) -> N
 
 def test_all_that_is_refused_is_reported_at_once() -> None:
     labelled = {"name": "md-0", "count": 2, "labels": {"a": "b"}, "upgradeRolloutStrategy": {"type": "InPlace"}}
-    found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
-    result = in_place.refused(found)
+    results = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
+    result = in_place.refused(results)
     assert result is not None
     assert result.reason == Reason.IN_PLACE_UPGRADE_REFUSED
     assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in result.message
@@ -309,8 +309,8 @@ def test_all_that_is_refused_is_reported_at_once() -> None:
 
 def test_fallback_is_annotated_and_paused_nowhere() -> None:
     fallback: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
-    found = changes(fallback, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
-    control_plane, group = (item.wanted.metadata.annotations for item in found)
+    results = changes(fallback, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
+    control_plane, group = (item.wanted.metadata.annotations for item in results)
     assert IN_PLACE_CONTROL_PLANE not in control_plane
     assert PAUSED_ANNOTATION not in control_plane
     assert group[PAUSED_ANNOTATION] == PAUSED_FOR_UPGRADE, "workers are upgraded in place"
@@ -344,8 +344,8 @@ def test_edit_of_held_objects_is_reverted(is_upgrading: bool, effect: MachineEff
         tree["metadata"].setdefault("annotations", {})[IN_PLACE_CONTROL_PLANE] = "true"
     scope = made(objects=live, **spec)
     assert scope.render_input is not None
-    (found,) = decisions_of(scope).owner_changes
-    assert found.classified.effect is effect
+    (element,) = decisions_of(scope).owner_changes
+    assert element.classified.effect is effect
 
 
 def test_refused_change_is_reported_before_any_action() -> None:
@@ -365,8 +365,8 @@ def test_refused_change_is_reported_before_any_action() -> None:
     group_changes: Tree = {"labels": {"a": "b"}}
     types = ("ControlPlaneReady", "WorkersReady")
 
-    def refused(found: dict[str, str]) -> list[str]:
-        return [type_ for type_ in types if found[type_] == Reason.IN_PLACE_UPGRADE_REFUSED]
+    def refused(value: dict[str, str]) -> list[str]:
+        return [type_ for type_ in types if value[type_] == Reason.IN_PLACE_UPGRADE_REFUSED]
 
     assert refused(reasons(plane_changes, {})) == [*types]
     assert refused(reasons({}, group_changes)) == [*types]

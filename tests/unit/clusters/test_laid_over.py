@@ -19,26 +19,26 @@ def live(spec: Tree, fields: Tree) -> Object:
     return Object(msgspec.json.encode({"kind": "Thing", "metadata": metadata, "spec": spec}))
 
 
-def after(found: Object, spec: Tree) -> Any:
-    return ownership.after_apply(found, {"metadata": {"name": "one"}, "spec": spec})["spec"]
+def after(object_: Object, spec: Tree) -> Any:
+    return ownership.after_apply(object_, {"metadata": {"name": "one"}, "spec": spec})["spec"]
 
 
 def test_fields_of_others_stay_and_unrendered_ours_go() -> None:
-    found = live({"ours": 1, "left": 2, "theirs": {"deep": 3}}, {"f:ours": {}, "f:left": {}})
-    assert after(found, {"ours": 4}) == {"ours": 4, "theirs": {"deep": 3}}
+    result = live({"ours": 1, "left": 2, "theirs": {"deep": 3}}, {"f:ours": {}, "f:left": {}})
+    assert after(result, {"ours": 4}) == {"ours": 4, "theirs": {"deep": 3}}
 
 
 def test_value_of_another_form_replaces_list_with_keys() -> None:
-    found = live({"items": [{"name": "a"}]}, {"f:items": {'k:{"name":"a"}': {}}})
-    assert after(found, {"items": "none"}) == {"items": "none"}
+    result = live({"items": [{"name": "a"}]}, {"f:items": {'k:{"name":"a"}': {}}})
+    assert after(result, {"items": "none"}) == {"items": "none"}
 
 
 def test_list_items_of_others_stay_by_all_their_keys() -> None:
     tcp, udp = {"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}
     theirs = {"port": 80, "protocol": "TCP"}
     keys = ['k:{"port":53,"protocol":"TCP"}', 'k:{"port":53,"protocol":"UDP"}']
-    found = live({"ports": [tcp | {"by": "others"}, udp, theirs]}, {"f:ports": {key: {} for key in keys}})
-    assert after(found, {"ports": [tcp | {"name": "dns"}]}) == {
+    result = live({"ports": [tcp | {"by": "others"}, udp, theirs]}, {"f:ports": {key: {} for key in keys}})
+    assert after(result, {"ports": [tcp | {"name": "dns"}]}) == {
         "ports": [tcp | {"by": "others", "name": "dns"}, theirs]
     }
 

@@ -97,18 +97,18 @@ RELATIONS: list[tuple[Tree, tuple[Tree, ...], bool]] = [
 @pytest.mark.parametrize(("new", "others", "valid"), RELATIONS)
 def test_admission_and_controller_agree(new: Tree, others: tuple[Tree, ...], valid: bool) -> None:
     assert ask(new, None, *others).allowed is valid
-    found = problem_of(new, *others)
-    assert (found is None) is valid, found
+    result = problem_of(new, *others)
+    assert (result is None) is valid, result
 
 
 @pytest.mark.parametrize(("edits", "field", "sentence"), WRONG)
 def test_controller_refuses_what_admission_refuses(edits: dict[str, Any], field: str, sentence: str) -> None:
     wrong = edited(edits)
     try:
-        found = problem_of(wrong)
+        result = problem_of(wrong)
     except ValueError:
         return  # no Cluster at all: the reconcile says so
-    assert found is not None, (field, sentence)
+    assert result is not None, (field, sentence)
 
 
 def problem_of(new: Tree, *others: Tree) -> Wait | None:
@@ -138,9 +138,9 @@ NAMED: list[tuple[tuple[Tree, ...], Key | None]] = [
 
 @pytest.mark.parametrize(("trees", "key"), NAMED)
 def test_configmap_of_system_says_which_cluster_it_is(trees: tuple[Tree, ...], key: Key | None) -> None:
-    found = of(*trees).management_cluster
-    assert found.key == key
-    assert bool(found.trouble) is (key != Key("default", "laptop"))
+    result = of(*trees).management_cluster
+    assert result.key == key
+    assert bool(result.trouble) is (key != Key("default", "laptop"))
 
 
 def test_oldest_record_is_the_management_cluster() -> None:
@@ -149,9 +149,9 @@ def test_oldest_record_is_the_management_cluster() -> None:
     first = record(edits={"metadata.creationTimestamp": "2026-01-01T00:00:00Z"})
     later = hub(creationTimestamp="2026-02-01T00:00:00Z")
     for trees in ((first, later), (later, first)):
-        found = of(*trees, nothing).management_cluster
-        assert found.key == Key("default", "laptop")
-        assert "Cluster default/laptop, the oldest record, is used" in found.trouble
+        result = of(*trees, nothing).management_cluster
+        assert result.key == Key("default", "laptop")
+        assert "Cluster default/laptop, the oldest record, is used" in result.trouble
 
 
 def test_second_record_is_refused() -> None:
@@ -250,9 +250,9 @@ def test_nobody_manages_without_a_record() -> None:
 )
 def test_configmap_without_its_record_is_reported(data: Tree, trouble: str) -> None:
     marker = naming(laptop()) | {"data": data}
-    found = of(garden(), marker).management_cluster
-    assert re.search(trouble, found.trouble)
-    assert found.of(msgspec.convert(garden(), Cluster)) is None
+    result = of(garden(), marker).management_cluster
+    assert re.search(trouble, result.trouble)
+    assert result.of(msgspec.convert(garden(), Cluster)) is None
 
 
 def test_record_that_manages_clusters_stays() -> None:
@@ -266,12 +266,12 @@ def test_record_that_manages_clusters_stays() -> None:
 
 
 def bundles() -> Tree:
-    found = next(
+    first = next(
         object_
         for object_ in RELEASES.objects()
         if isinstance(object_, Bundles) and object_.metadata.name == "bundles-1"
     )
-    tree: Tree = msgspec.to_builtins(found)
+    tree: Tree = msgspec.to_builtins(first)
     return tree
 
 
@@ -321,10 +321,10 @@ def test_cluster_named_as_the_record_can_be_deleted() -> None:
 
 def test_workload_cluster_manages_nobody() -> None:
     workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
-    found = problem_of(edited({MANAGER: "middle"}), workload, naming(workload))
-    assert found is not None
-    assert found.reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
-    assert 'Cluster "middle" is not self-managed, so it can\'t manage others' in found.message
+    result = problem_of(edited({MANAGER: "middle"}), workload, naming(workload))
+    assert result is not None
+    assert result.reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
+    assert 'Cluster "middle" is not self-managed, so it can\'t manage others' in result.message
 
 
 def test_only_the_record_that_manages_clusters_is_held() -> None:
@@ -397,10 +397,10 @@ def test_note_about_a_release_decides_for_its_cluster() -> None:
 
 
 def of_release(kind: type[KubeObject], name: str = "") -> Tree:
-    found = next(
+    first = next(
         object_ for object_ in RELEASES.objects() if isinstance(object_, kind) and name in ("", object_.metadata.name)
     )
-    tree: Tree = msgspec.to_builtins(found)
+    tree: Tree = msgspec.to_builtins(first)
     return tree
 
 
@@ -445,10 +445,10 @@ def test_release_stays_for_clusters_with_its_bundles() -> None:
 
 def test_replaced_distro_can_be_deleted() -> None:
     there = distro_of_bundles("1.35")
-    one = evil("0" * 20, kind="Release", name=there["metadata"]["name"])
+    result = evil("0" * 20, kind="Release", name=there["metadata"]["name"])
     other = edited({SPEC + "kubernetesVersion": "1.34"})
-    assert delete(there, one, other, kind="Release").allowed
-    assert not delete(there, one, garden(), kind="Release").allowed
+    assert delete(there, result, other, kind="Release").allowed
+    assert not delete(there, result, garden(), kind="Release").allowed
     assert not delete(there, other, kind="Release").allowed
 
 

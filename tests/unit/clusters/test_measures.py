@@ -23,7 +23,7 @@ from tests.support.objects.observed_clusters import GARDEN, example, observer
 
 REFERENCE = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachine", "name": "x"}
 LABELS = ClusterIdentity.of(GARDEN).labels
-ONE = f'cluster="garden",cluster_namespace="{GARDEN.namespace}"'
+OF_GARDEN = f'cluster="garden",cluster_namespace="{GARDEN.namespace}"'
 
 
 class Fleet:
@@ -88,17 +88,17 @@ def test_each_cluster_has_its_series() -> None:
     assert fleet.series() == {
         'espalier_clusters{phase="Running"}': 1,
         "espalier_clusters_without_series": 0,
-        f'espalier_cluster_info{{{ONE},eksa_version="v0.26.0",kubernetes_version="1.35"}}': 1,
-        f"espalier_cluster_ready{{{ONE}}}": 0,
-        f'espalier_cluster_phase{{{ONE},phase="Running"}}': 1,
-        f'espalier_cluster_condition{{{ONE},reason="NodesNotReady",status="False",type="Ready"}}': 1,
-        f'espalier_cluster_condition{{{ONE},reason="Drifted",status="False",type="Synced"}}': 1,
-        f"espalier_cluster_ready_last_transition_timestamp_seconds{{{ONE}}}": 100,
-        f'espalier_cluster_machines{{{ONE},state="wanted"}}': 5,
-        f'espalier_cluster_machines{{{ONE},state="ready"}}': 4,
-        f'espalier_cluster_machines{{{ONE},state="outdated"}}': 2,
-        f"espalier_cluster_drifted{{{ONE}}}": 1,
-        f"espalier_cluster_certificates_expiry_timestamp_seconds{{{ONE}}}": 200,
+        f'espalier_cluster_info{{{OF_GARDEN},eksa_version="v0.26.0",kubernetes_version="1.35"}}': 1,
+        f"espalier_cluster_ready{{{OF_GARDEN}}}": 0,
+        f'espalier_cluster_phase{{{OF_GARDEN},phase="Running"}}': 1,
+        f'espalier_cluster_condition{{{OF_GARDEN},reason="NodesNotReady",status="False",type="Ready"}}': 1,
+        f'espalier_cluster_condition{{{OF_GARDEN},reason="Drifted",status="False",type="Synced"}}': 1,
+        f"espalier_cluster_ready_last_transition_timestamp_seconds{{{OF_GARDEN}}}": 100,
+        f'espalier_cluster_machines{{{OF_GARDEN},state="wanted"}}': 5,
+        f'espalier_cluster_machines{{{OF_GARDEN},state="ready"}}': 4,
+        f'espalier_cluster_machines{{{OF_GARDEN},state="outdated"}}': 2,
+        f"espalier_cluster_drifted{{{OF_GARDEN}}}": 1,
+        f"espalier_cluster_certificates_expiry_timestamp_seconds{{{OF_GARDEN}}}": 200,
     }
 
 
@@ -112,7 +112,7 @@ def test_a_deleted_machine_has_no_expiry() -> None:
     leaving = machine("old", "1970-01-01T00:03:20Z")
     leaving["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:01Z"
     fleet.put(Machine, leaving)
-    assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{ONE}}}"] == 300
+    assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{OF_GARDEN}}}"] == 300
 
 
 def test_machines_of_an_adopted_cluster_are_counted() -> None:
@@ -123,23 +123,23 @@ def test_machines_of_an_adopted_cluster_are_counted() -> None:
     theirs["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": "garden"}
     fleet.put(KubeadmControlPlane, theirs)
     fleet.put(Machine, machine("a", "1970-01-01T00:03:20Z"))
-    wanted = f'espalier_cluster_machines{{{ONE},state="wanted"}}'
+    wanted = f'espalier_cluster_machines{{{OF_GARDEN},state="wanted"}}'
     assert fleet.series()[wanted] == 0
     record = adoption_record(GARDEN, (KubeadmControlPlane.resource, "garden"))
     made = Object(to_bytes(adopted_cluster("garden")))
     fleet.observer.written[capi.Cluster.resource].happened("ADDED", made)
     fleet.observer.adoptions.cache.happened("ADDED", Object(to_bytes(record)))
     assert fleet.series()[wanted] == 3
-    assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{ONE}}}"] == 200
+    assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{OF_GARDEN}}}"] == 200
 
 
 def test_a_changed_cluster_changes_its_series() -> None:
     fleet = Fleet()
     fleet.put(Cluster, cluster(conditions=[condition("Ready", "False", "ScalingUp")]))
-    assert fleet.series()[f"espalier_cluster_ready{{{ONE}}}"] == 0
+    assert fleet.series()[f"espalier_cluster_ready{{{OF_GARDEN}}}"] == 0
     fleet.put(Cluster, cluster(conditions=[condition("Ready", "True", "ClusterReady")]), version="2")
     series = fleet.series()
-    assert series[f"espalier_cluster_ready{{{ONE}}}"] == 1
+    assert series[f"espalier_cluster_ready{{{OF_GARDEN}}}"] == 1
     assert not any("ScalingUp" in name for name in series)
 
 

@@ -53,26 +53,26 @@ def cluster(name: Name, namespace: str, made: str = "2026-01-01T00:00:00Z") -> T
 
 
 def datacenters() -> list[Tree]:
-    found = []
+    results = []
     for namespace in ("team-a", "team-b"):
         tree = datacenter()
         tree["metadata"] |= {"namespace": namespace, "uid": f"dc-{namespace}"}
-        found.append(tree)
-    return found
+        results.append(tree)
+    return results
 
 
 def scope(seen: ClusterObserver, name: Name, namespace: str) -> Scope:
-    found = seen.scope(Key(namespace, name[0]))
-    assert found is not None
-    return found
+    observed = seen.scope(Key(namespace, name[0]))
+    assert observed is not None
+    return observed
 
 
-def rendered(found: Scope) -> list[Tree]:
+def rendered(value: Scope) -> list[Tree]:
     """Everything that is made of a Cluster which has nothing yet."""
-    assert found.render_input is not None
+    assert value.render_input is not None
     wanted = [
-        *plan.control_plane(found.render_input, ClusterAPIObjects()),
-        *plan.worker_groups(found.render_input, ClusterAPIObjects()),
+        *plan.control_plane(value.render_input, ClusterAPIObjects()),
+        *plan.worker_groups(value.render_input, ClusterAPIObjects()),
     ]
     return [msgspec.to_builtins(item) for item in wanted]
 
@@ -88,11 +88,11 @@ def named(trees: Sequence[Tree]) -> set[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def made() -> Mapping[Name, list[Tree]]:
     """The rendered objects for each name in `team-a`, as a server stores them."""
-    found = {}
+    results = {}
     for name in NAMES:
         trees = rendered(scope(observer(cluster(name, "team-a"), *datacenters()), name, "team-a"))
-        found[name] = [applied(tree) for tree in trees]
-    return found
+        results[name] = [applied(tree) for tree in trees]
+    return results
 
 
 def test_clusters_collide_when_they_share_a_series(
@@ -100,11 +100,11 @@ def test_clusters_collide_when_they_share_a_series(
 ) -> None:
     """Secrets of Cluster API included."""
     collisions = 0
-    for one, other in itertools.combinations(NAMES, 2):
-        secrets = set(object_names.secrets(one[0])) & set(object_names.secrets(other[0]))
-        same = bool(named(made[one]) & named(made[other]) or secrets)
-        common = set(object_names.series(one[0], [one[1]])) & set(object_names.series(other[0], [other[1]]))
-        assert same == (bool(common) or one[0] == other[0]), (one, other)
+    for item, other in itertools.combinations(NAMES, 2):
+        secrets = set(object_names.secrets(item[0])) & set(object_names.secrets(other[0]))
+        same = bool(named(made[item]) & named(made[other]) or secrets)
+        common = set(object_names.series(item[0], [item[1]])) & set(object_names.series(other[0], [other[1]]))
+        assert same == (bool(common) or item[0] == other[0]), (item, other)
         collisions += same
     assert 10 < collisions < len(NAMES) * (len(NAMES) - 1) / 2
 
@@ -120,35 +120,35 @@ def test_every_rendered_name_is_observed(made: Mapping[Name, list[Tree]]) -> Non
 @pytest.mark.parametrize("victim_is_older", [True, False])
 def test_existing_objects_keep_their_names(made: Mapping[Name, list[Tree]], victim_is_older: bool) -> None:
     ages = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]
-    for one, other in itertools.permutations(NAMES, 2):
-        if one[0] == other[0]:
+    for item, other in itertools.permutations(NAMES, 2):
+        if item[0] == other[0]:
             continue  # names of Clusters are unique: another rule
-        common = named(made[one]) & named(made[other])
+        common = named(made[item]) & named(made[other])
         victim, late = (
-            cluster(one, "team-a", ages[not victim_is_older]),
+            cluster(item, "team-a", ages[not victim_is_older]),
             cluster(other, "team-b", ages[victim_is_older]),
         )
-        seen = observer(victim, late, *datacenters(), *made[one])
-        assert problem(scope(seen, one, "team-a")) is None, (one, other)
-        found = problem(scope(seen, other, "team-b"))
-        assert (found is not None) == bool(common), (one, other)
-        if found is not None:
-            assert found.reason == "ClusterNameTaken"
-            assert f"team-a/{one[0]}" in found.message
-            assert "choose" in found.message
+        seen = observer(victim, late, *datacenters(), *made[item])
+        assert problem(scope(seen, item, "team-a")) is None, (item, other)
+        result = problem(scope(seen, other, "team-b"))
+        assert (result is not None) == bool(common), (item, other)
+        if result is not None:
+            assert result.reason == "ClusterNameTaken"
+            assert f"team-a/{item[0]}" in result.message
+            assert "choose" in result.message
 
 
 @pytest.mark.soak
 def test_earlier_cluster_gets_the_free_names(made: Mapping[Name, list[Tree]]) -> None:
-    for one, other in itertools.combinations(NAMES, 2):
-        if one[0] == other[0]:
+    for item, other in itertools.combinations(NAMES, 2):
+        if item[0] == other[0]:
             continue
-        older, later = cluster(one, "team-b"), cluster(other, "team-a", "2026-01-02T00:00:00Z")
+        older, later = cluster(item, "team-b"), cluster(other, "team-a", "2026-01-02T00:00:00Z")
         seen = observer(older, later, *datacenters())
-        assert problem(scope(seen, one, "team-b")) is None
-        found = problem(scope(seen, other, "team-a"))
-        assert (found is not None) == bool(named(made[one]) & named(made[other])), (one, other)
-        assert found is None or found.reason == "ClusterNameTaken"
+        assert problem(scope(seen, item, "team-b")) is None
+        result = problem(scope(seen, other, "team-a"))
+        assert (result is not None) == bool(named(made[item]) & named(made[other])), (item, other)
+        assert result is None or result.reason == "ClusterNameTaken"
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_foreign_object_stops_the_cluster_unwritten(foreign: Tree) -> None:
     for tree in rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a")):
         theirs = {**tree, "metadata": {"name": tree["metadata"]["name"], "namespace": "eksa-system", "uid": "x"}}
         theirs["metadata"] |= foreign
-        found = scope(observer(garden, *datacenters(), theirs), ("garden", "md-0"), "team-a")
-        stopped = problem(found)
+        observed = scope(observer(garden, *datacenters(), theirs), ("garden", "md-0"), "team-a")
+        stopped = problem(observed)
         assert stopped is not None, theirs["kind"]
         assert stopped.reason == "ClusterNameTaken"
         assert f"{theirs['kind']}." in stopped.message
         assert theirs["metadata"]["name"] in stopped.message
-        assert found.capi_objects.of(resource_of(tree)) == {}
+        assert observed.capi_objects.of(resource_of(tree)) == {}
 
 
 def test_objects_that_look_like_its_own_stop_a_cluster() -> None:

@@ -147,10 +147,12 @@ def test_all_else_goes_on_in_the_middle_of_an_upgrade(edits: dict[str, Any]) -> 
 
 def test_invalid_stored_cluster_waits_to_be_fixed() -> None:
     tree = at("1.36")
-    found = problem(scope(tree, datacenter(), *made_at("1.34")))
-    assert found is not None
-    assert found.reason == Reason.CLUSTER_INVALID
-    assert "the control plane still has machines with Kubernetes 1.34; wait until all of them run 1.35" in found.message
+    result = problem(scope(tree, datacenter(), *made_at("1.34")))
+    assert result is not None
+    assert result.reason == Reason.CLUSTER_INVALID
+    assert (
+        "the control plane still has machines with Kubernetes 1.34; wait until all of them run 1.35" in result.message
+    )
     assert ask(at("1.35"), tree, *made_at("1.34")).allowed
     assert problem(scope(at("1.35"), datacenter(), *made_at("1.34"))) is None
     assert problem(scope(at("1.36"), datacenter(), *made_at("1.36", {"version": V35}))) is None  # under way already

@@ -61,14 +61,14 @@ def test_scaling_a_group_writes_its_deployment_alone() -> None:
 
 
 def test_templates_with_other_image_get_the_next_name() -> None:
-    found = changes(made(objects=objects(), kubernetesVersion="1.36"))
-    assert said(found) == [
+    results = changes(made(objects=objects(), kubernetesVersion="1.36"))
+    assert said(results) == [
         ("DockerMachineTemplate", "garden-control-plane-2"),
         ("KubeadmControlPlane", "garden"),
         ("DockerMachineTemplate", "garden-md-0-2"),
         ("MachineDeployment", "garden-md-0"),
     ]
-    deployment = found[-1].body["spec"]["template"]["spec"]
+    deployment = results[-1].body["spec"]["template"]["spec"]
     assert deployment["version"] == "v1.36.3-eks-1-36-1"
     assert deployment["infrastructureRef"]["name"] == "garden-md-0-2"
     assert deployment["bootstrap"]["configRef"]["name"] == "garden-md-0-1"
@@ -98,8 +98,8 @@ def test_coredns_of_others_is_not_annotated() -> None:
 def test_other_taints_give_a_config_the_next_name() -> None:
     taints = [{"key": "a", "effect": "PreferNoSchedule"}]
     groups = [{"name": "md-0", "count": 2, "taints": taints}]
-    found = changes(made(objects=objects(), workerNodeGroupConfigurations=groups))
-    assert said(found) == [("KubeadmConfigTemplate", "garden-md-0-2"), ("MachineDeployment", "garden-md-0")]
+    results = changes(made(objects=objects(), workerNodeGroupConfigurations=groups))
+    assert said(results) == [("KubeadmConfigTemplate", "garden-md-0-2"), ("MachineDeployment", "garden-md-0")]
 
 
 def test_field_changed_by_others_is_reverted() -> None:

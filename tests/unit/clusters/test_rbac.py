@@ -69,8 +69,8 @@ def test_provider_asks_for_linked_and_named_kinds() -> None:
 
 def test_cluster_api_objects_are_in_system_namespace() -> None:
     """Those of vSphere's failure domains have no namespace."""
-    found = {resource for right in rbac.rights(PROVIDERS).everywhere for resource in right.resources}
-    groups = {resource.group for resource in found if resource.namespaced}
+    results = {resource for right in rbac.rights(PROVIDERS).everywhere for resource in right.resources}
+    groups = {resource.group for resource in results if resource.namespaced}
     assert not [group for group in groups if group.endswith("cluster.x-k8s.io")]
 
 

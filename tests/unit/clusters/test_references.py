@@ -60,7 +60,7 @@ def machines(kind: str, name: str) -> Tree:
 
 def test_child_is_linked_once() -> None:
     of_others = machines("VSphereMachineConfig", "a")
-    found = linked(
+    results = linked(
         datacenter(),
         tree(MACHINES, "a", spec={}),
         tree(MACHINES, "b", spec={}),
@@ -69,14 +69,14 @@ def test_child_is_linked_once() -> None:
         controlPlaneConfiguration=machines(MACHINES.kind, "a"),
         workerNodeGroupConfigurations=[machines(MACHINES.kind, "a") | {"name": "md-0"}, of_others],
     )
-    assert [(kind, child.name) for kind, child in found.children] == [(DATACENTER, "garden"), (MACHINES, "a")]
-    assert found.missing == ()
+    assert [(kind, child.name) for kind, child in results.children] == [(DATACENTER, "garden"), (MACHINES, "a")]
+    assert results.missing == ()
 
 
 def test_missing_object_is_reported_with_its_field() -> None:
-    found = linked(workerNodeGroupConfigurations=[machines(MACHINES.kind, "a")])
+    results = linked(workerNodeGroupConfigurations=[machines(MACHINES.kind, "a")])
     absent = "which does not exist"
-    assert [": ".join(item[:2]) for item in found.missing] == [
+    assert [": ".join(item[:2]) for item in results.missing] == [
         f"spec.datacenterRef: OrchardDatacenterConfig garden in namespace team-a, {absent}",
         f"spec.workerNodeGroupConfigurations[0].machineGroupRef: OrchardMachineConfig a in namespace team-a, {absent}",
     ]
@@ -88,12 +88,12 @@ def test_missing_object_is_reported_with_its_field() -> None:
 
 def test_data_is_read_by_name_and_is_nowhere_shown() -> None:
     key = secret(names.GATE_KEY.name, key="0123456789")
-    found = linked(datacenter(), secret("credentials", password="rose"), secret("others", password="lily"), key)
-    assert found.credentials == {"Secret eksa-system/credentials": {"password": b"rose"}}
-    assert found.key == b"0123456789"
-    assert "rose" not in repr(found)
-    assert "0123456789" not in repr(found)
-    assert "password" in repr(found)
+    results = linked(datacenter(), secret("credentials", password="rose"), secret("others", password="lily"), key)
+    assert results.credentials == {"Secret eksa-system/credentials": {"password": b"rose"}}
+    assert results.key == b"0123456789"
+    assert "rose" not in repr(results)
+    assert "0123456789" not in repr(results)
+    assert "password" in repr(results)
 
 
 @pytest.mark.demand(L64="the credentials of providers")
@@ -119,11 +119,11 @@ def test_credentials_go_where_their_secret_permits(
         marked["metadata"]["annotations"] = {credentials.SERVERS: servers, credentials.NAMESPACES: namespaces}
     spec = {"credentialsRef": "credentials", "moreMountsRef": "mounts", "server": "orchard.example.com"}
     others = (tree(DATACENTER, "garden", spec=spec), tree(CONFIG_MAP, "mounts"))
-    found = linked(*others, marked)
-    assert bool(found.credentials) is permitted
+    results = linked(*others, marked)
+    assert bool(results.credentials) is permitted
     # A tenant does not learn whether the Secret exists.
     without = linked(*others)
-    assert found.missing == (() if permitted else without.missing)
+    assert results.missing == (() if permitted else without.missing)
     waits = missing_objects(without.missing)
     assert waits is not None
     assert waits.reason == Reason.CREDENTIALS_NOT_PERMITTED
@@ -136,16 +136,16 @@ def test_credentials_go_where_their_secret_permits(
 
 def test_keys_and_tokens_of_others_are_not_kept() -> None:
     for type_ in ("kubernetes.io/tls", "kubernetes.io/service-account-token"):
-        found = linked(datacenter(), secret("credentials", type_, token="rose"))
-        assert found.credentials == {"Secret eksa-system/credentials": {}}
+        results = linked(datacenter(), secret("credentials", type_, token="rose"))
+        assert results.credentials == {"Secret eksa-system/credentials": {}}
     basic = linked(datacenter(), secret("credentials", "kubernetes.io/basic-auth", password="rose"))
     assert basic.credentials == {"Secret eksa-system/credentials": {"password": b"rose"}}
 
 
 def test_config_maps_are_no_credentials() -> None:
-    found = linked(datacenter(), secret("credentials"), tree(CONFIG_MAP, "mounts", data={"paths": "/srv/plums"}))
-    assert found.data == {"ConfigMap eksa-system/mounts": {"paths": b"/srv/plums"}}
-    assert found.credentials.keys() == {"Secret eksa-system/credentials"}
+    results = linked(datacenter(), secret("credentials"), tree(CONFIG_MAP, "mounts", data={"paths": "/srv/plums"}))
+    assert results.data == {"ConfigMap eksa-system/mounts": {"paths": b"/srv/plums"}}
+    assert results.credentials.keys() == {"Secret eksa-system/credentials"}
 
 
 def test_no_secret_is_read_without_such_a_provider() -> None:
@@ -160,9 +160,9 @@ def test_no_secret_is_read_without_such_a_provider() -> None:
 
 def test_dry_run_tells_what_is_missing() -> None:
     cluster, _ = example(datacenterRef={"kind": DATACENTER.kind, "name": "garden"})
-    found = observer(cluster, providers=ORCHARD).scope(GARDEN)
-    assert found is not None
-    assert list(sentences(found)) == [
+    scope = observer(cluster, providers=ORCHARD).scope(GARDEN)
+    assert scope is not None
+    assert list(sentences(scope)) == [
         "plan: waiting for OrchardDatacenterConfig garden in namespace team-a, which does not exist, unless this "
         "manifest contains it; the effects are known then"
     ]

@@ -44,14 +44,14 @@ def test_options_of_docker_render_to_these_objects() -> None:
 def test_a_field_changes_the_example_as_stored(name: str) -> None:
     """Line by line, of the objects that it changes; the rest is as in the story of the example."""
     before = {_place(item): item for item in map(msgspec.to_builtins, rendered("docker.yaml"))}
-    found = []
+    results = []
     for tree in map(msgspec.to_builtins, rendered("docker.yaml", COMPANY, PASSWORD, **CONNECTED[name])):
         old = text_of([before[_place(tree)]]) if _place(tree) in before else ""
         lines = difflib.unified_diff(old.splitlines(), text_of([tree]).splitlines(), n=2, lineterm="")
         changed = [re.sub("^@@.*", "@@", line) for line in lines if not line.startswith(("---", "+++"))]
         if changed:
-            found += [f"## {' '.join(_place(tree))}", *changed, ""]
-    compare_with_golden(f"docker-{name}", "\n".join(found))
+            results += [f"## {' '.join(_place(tree))}", *changed, ""]
+    compare_with_golden(f"docker-{name}", "\n".join(results))
 
 
 def _place(tree: Tree) -> tuple[str, str]:

@@ -21,8 +21,8 @@ def cluster(name: str = "docker.yaml", **spec: Any) -> eksa.Cluster:
     return as_object(next(item for item in example(name, **spec) if item["kind"] == "Cluster")).decode(eksa.Cluster)
 
 
-def fields(found: Any) -> list[str]:
-    return [item.field for item in found]
+def fields(value: Any) -> list[str]:
+    return [item.field for item in value]
 
 
 REFERENCE = {"kind": "FluxConfig", "name": "flux"}
@@ -45,8 +45,8 @@ def test_fields_of_a_network_that_is_absent_are_absent() -> None:
 
 @pytest.mark.parametrize(("manifest", "refused"), [("docker.yaml", True), ("tinkerbell.yaml", False)])
 def test_some_providers_make_clusters_without_workers(manifest: str, refused: bool) -> None:
-    found = content.violations(cluster(manifest, workerNodeGroupConfigurations=[]), PROVIDERS)
-    assert ("spec.workerNodeGroupConfigurations" in fields(found)) is refused
+    result = content.violations(cluster(manifest, workerNodeGroupConfigurations=[]), PROVIDERS)
+    assert ("spec.workerNodeGroupConfigurations" in fields(result)) is refused
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_some_providers_make_clusters_without_workers(manifest: str, refused: bo
 def test_clusters_share_an_endpoint_that_both_name(
     host: str | None, other: str | None, namespace: str, shared: bool
 ) -> None:
-    def of(found: str | None, where: str) -> eksa.Cluster:
-        spec = {"count": 1, **({"endpoint": {"host": found}} if found else {})}
+    def of(value: str | None, where: str) -> eksa.Cluster:
+        spec = {"count": 1, **({"endpoint": {"host": value}} if value else {})}
         tree = next(item for item in example(controlPlaneConfiguration=spec) if item["kind"] == "Cluster")
         tree["metadata"]["namespace"] = where
         return as_object(tree).decode(eksa.Cluster)
@@ -105,14 +105,14 @@ def test_a_release_that_is_none_is_ahead_of_nobody(version: str) -> None:
 
 def test_fields_left_to_defaults_give_a_warning() -> None:
     config = as_object({"kind": "K", "metadata": {"name": "cp"}, "spec": {"memory": 0, "disk": None}})
-    found = list(warnings._defaults(config, {"memory": "8 GiB", "disk": "25 GiB", "cpus": "2"}))
-    assert found == ["K cp: spec: not set, so the defaults of EKS Anywhere apply: disk (25 GiB), cpus (2)"]
+    results = list(warnings._defaults(config, {"memory": "8 GiB", "disk": "25 GiB", "cpus": "2"}))
+    assert results == ["K cp: spec: not set, so the defaults of EKS Anywhere apply: disk (25 GiB), cpus (2)"]
     assert list(warnings._defaults(config, {"memory": "8 GiB"})) == []
 
 
 def test_lists_of_other_length_differ_completely() -> None:
     """An index would name another item than the one that was added."""
-    assert [one for one, *_ in field_differences("a", [1, 2], [1, 3])] == ["a[1]"]
-    assert [one for one, *_ in field_differences("a", [1, 2], [1, 2, 3])] == ["a"]
-    assert [one for one, *_ in field_differences("a", [1], None)] == ["a"]
-    assert [one for one, *_ in field_differences("a", [1], {"b": 1})] == ["a"]
+    assert [item for item, *_ in field_differences("a", [1, 2], [1, 3])] == ["a[1]"]
+    assert [item for item, *_ in field_differences("a", [1, 2], [1, 2, 3])] == ["a"]
+    assert [item for item, *_ in field_differences("a", [1], None)] == ["a"]
+    assert [item for item, *_ in field_differences("a", [1], {"b": 1})] == ["a"]

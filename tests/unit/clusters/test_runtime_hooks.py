@@ -40,23 +40,23 @@ def obstacle(scope: Scope) -> Wait | None:
 
 
 def ready_of(scope: Scope) -> tuple[str, str]:
-    found = {condition.type: condition for condition in readiness.conditions(scope)}["ControlPlaneReady"]
-    return found.reason, found.message
+    result = {condition.type: condition for condition in readiness.conditions(scope)}["ControlPlaneReady"]
+    return result.reason, result.message
 
 
 def test_replacing_changes_wait_for_the_hooks() -> None:
-    found = obstacle(cluster(asked()))
-    assert found is not None
-    assert found.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
+    result = obstacle(cluster(asked()))
+    assert result is not None
+    assert result.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
     assert obstacle(cluster(asked(), DISCOVERED)) is None
     assert obstacle(cluster(asked(), version="1.35")) is None, "nothing is replaced"
 
 
 def test_small_control_plane_follows_the_fallback() -> None:
-    found = obstacle(cluster(asked(1), DISCOVERED))
-    assert found is not None
-    assert found.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS
-    assert found.message.startswith("a control plane of 1 can't be upgraded in place by runtime hooks")
+    result = obstacle(cluster(asked(1), DISCOVERED))
+    assert result is not None
+    assert result.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS
+    assert result.message.startswith("a control plane of 1 can't be upgraded in place by runtime hooks")
     falls_back = cluster(asked(1, "RollingUpdate"), DISCOVERED)
     assert obstacle(falls_back) is None
     assert falls_back.capi_objects.control_plane is not None

@@ -42,17 +42,17 @@ def noting(annotation: str, value: str) -> Tree:
 )
 def test_cluster_is_recreated_when_nothing_is_left(noted: str, is_made: bool, again: bool) -> None:
     cluster = noting(metadata_keys.IDENTITY_ANNOTATION, noted)
-    found = scope(cluster, datacenter(), *(objects() if is_made else ()))
-    assert found.identity == IDENTITY
-    assert found.is_made_again is again
+    observed = scope(cluster, datacenter(), *(objects() if is_made else ()))
+    assert observed.identity == IDENTITY
+    assert observed.is_made_again is again
 
 
 def test_unknown_manager_recreates_no_cluster() -> None:
     marker = {"name": "management-cluster", "namespace": "eksa-system", "resourceVersion": "1", "uid": "m"}
     nobody = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": marker, "data": {}}
-    found = scope(noting(metadata_keys.IDENTITY_ANNOTATION, "/before"), datacenter(), nobody)
-    assert found.identity == ""
-    assert not found.is_made_again
+    observed = scope(noting(metadata_keys.IDENTITY_ANNOTATION, "/before"), datacenter(), nobody)
+    assert observed.identity == ""
+    assert not observed.is_made_again
 
 
 def test_named_record_alone_manages() -> None:
@@ -61,13 +61,13 @@ def test_named_record_alone_manages() -> None:
     seen = observer(*example(), second, naming_laptop(), datacenter())
     keys = (Key("default", "laptop"), Key("team-a", "laptop"), GARDEN)
     scopes = {key: seen.scope(key) for key in keys}
-    assert {key: one.is_management for key, one in scopes.items() if one} == dict(
+    assert {key: item.is_management for key, item in scopes.items() if item} == dict(
         zip(keys, (True, False, False), strict=True)
     )
     named = naming_laptop()
     named["data"] = GARDEN._asdict()
-    found = scope(*example(), datacenter(), named)
-    assert not found.is_management, "it does not manage itself"
+    observed = scope(*example(), datacenter(), named)
+    assert not observed.is_management, "it does not manage itself"
 
 
 def naming_laptop() -> Tree:
@@ -87,16 +87,16 @@ def test_replaced_release_is_known_to_its_clusters() -> None:
         ({"Bundles/other": "0" * 20}, True, ()),
     ):
         cluster = noting(metadata_keys.RELEASE_ANNOTATION, release_content.record(noted))
-        found = scope(cluster, datacenter(), *(objects() if is_made else ()))
-        assert found.replaced_releases == expected
-        assert found.release_record == ("" if expected else release_content.record(there))
+        observed = scope(cluster, datacenter(), *(objects() if is_made else ()))
+        assert observed.replaced_releases == expected
+        assert observed.release_record == ("" if expected else release_content.record(there))
 
 
 def test_missing_render_input_records_no_release() -> None:
-    found = scope(*example(kubernetesVersion="1.99"), datacenter())
-    assert found.render_input is None
-    assert found.release_content
-    assert found.release_record == ""
+    observed = scope(*example(kubernetesVersion="1.99"), datacenter())
+    assert observed.render_input is None
+    assert observed.release_content
+    assert observed.release_record == ""
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_linked_object_is_kept_for_clusters_that_stay(others: list[Tree], stays:
     unlinked = example(datacenterRef={"kind": "DockerDatacenterConfig", "name": "another"})[0]
     unlinked["metadata"] |= {"name": "unlinked", "uid": "unlinked"}
     seen = observer(going, linked, unlinked, *beside)
-    found = seen.scope(GARDEN)
-    assert found is not None
-    lent = [child.name for _, child in seen.shared_links_of(found.object)]
+    observed = seen.scope(GARDEN)
+    assert observed is not None
+    lent = [child.name for _, child in seen.shared_links_of(observed.object)]
     assert lent == (["garden"] if stays and is_owner else [])
 
 
@@ -159,12 +159,12 @@ def test_linked_object_is_not_kept_for_leaving_cluster() -> None:
 
 
 def test_unlabelled_objects_of_a_cluster_are_its_own() -> None:
-    found = scope(*example(), datacenter(), *objects())
+    observed = scope(*example(), datacenter(), *objects())
     owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "uid-Cluster-garden"}
     metadata = {"name": "x", "namespace": "eksa-system", "ownerReferences": [owner]}
     resource = KubeadmConfigTemplate.resource
     tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    assert found.cluster_ownership(resource, as_object(tree)) == ""
+    assert observed.cluster_ownership(resource, as_object(tree)) == ""
     assert scope(*example(), datacenter()).cluster_ownership(resource, as_object(tree)) != "", (
         "there is no such Cluster"
     )
@@ -199,6 +199,6 @@ def test_kubeconfig_is_the_secret_of_the_clusters_name() -> None:
     ca = kubeconfig()
     ca["metadata"]["name"] = "garden-ca"
     assert ClusterAPIObjects(secrets=(as_object(ca),)).kubeconfig_secret is None
-    found = ClusterAPIObjects(secrets=(as_object(ca), as_object(kubeconfig()))).kubeconfig_secret
-    assert found is not None
-    assert found.name == "garden-kubeconfig"
+    result = ClusterAPIObjects(secrets=(as_object(ca), as_object(kubeconfig()))).kubeconfig_secret
+    assert result is not None
+    assert result.name == "garden-kubeconfig"

@@ -32,14 +32,14 @@ def scope(content: str, *, paused: bool = False, isolation: Isolation = Isolatio
     annotations = {metadata_keys.GATE_ANNOTATION: gate.content_hash(as_object(done), [as_object(datacenter())])}
     tree["metadata"]["annotations"] = annotations | ({PAUSED_ANNOTATION: "true"} if paused else {})
     tree["status"] = settled()
-    found = observer(tree, datacenter(), *objects()).scope(as_object(tree).key)
-    assert found is not None
-    return replace(found, isolation=isolation)
+    observed = observer(tree, datacenter(), *objects()).scope(as_object(tree).key)
+    assert observed is not None
+    return replace(observed, isolation=isolation)
 
 
 def waits(settling: Settling, content: str, now: float, *, paused: bool = False) -> float | None:
-    found = settling.judge(scope(content, paused=paused), now)
-    return found.after if found is not None else None
+    result = settling.judge(scope(content, paused=paused), now)
+    return result.after if result is not None else None
 
 
 @pytest.fixture
@@ -122,9 +122,9 @@ def test_new_cluster_waits_unless_created_together(
     tree, linked = example()[0], datacenter()
     tree["metadata"] |= {"creationTimestamp": CREATED, "generation": 1}
     linked["metadata"] |= {"creationTimestamp": linked_since, "generation": generation}
-    found = observer(tree, linked, *(objects() if is_made else ())).scope(as_object(tree).key)
-    assert found is not None
-    judged = settling.judge(found, 0)
+    observed = observer(tree, linked, *(objects() if is_made else ())).scope(as_object(tree).key)
+    assert observed is not None
+    judged = settling.judge(observed, 0)
     assert (judged.after if judged is not None else None) == wait
 
 

@@ -106,9 +106,9 @@ def test_ready_cluster_has_its_generations_written() -> None:
 )
 def test_unready_control_plane_says_why_in_numbers(control_plane: Tree, reason: str, message: str) -> None:
     status = report(made(objects=objects(control_plane=control_plane), status=settled()), Done())
-    found = condition(status, "ControlPlaneReady")
-    assert (found.status, found.reason) == ("False", reason)
-    assert message in found.message
+    result = condition(status, "ControlPlaneReady")
+    assert (result.status, result.reason) == ("False", reason)
+    assert message in result.message
     assert status.control_plane_ready is False
     assert condition(status, "Ready").reason == reason
 
@@ -132,16 +132,16 @@ def test_unready_control_plane_says_why_in_numbers(control_plane: Tree, reason: 
 def test_workers_are_not_ready_and_say_why_in_numbers(workers: Tree, count: int, reason: str, message: str) -> None:
     groups = [{"name": "md-0", "count": count}]
     status = report(made(objects=objects(workers=workers), workerNodeGroupConfigurations=groups))
-    found = condition(status, "WorkersReady")
-    assert (found.status, found.reason) == ("False", reason)
-    assert message in found.message
+    result = condition(status, "WorkersReady")
+    assert (result.status, result.reason) == ("False", reason)
+    assert message in result.message
 
 
 def scaled_to(number: int, there: int) -> list[Tree]:
     """The example, with a MachineDeployment that somebody told another number."""
-    found = objects(workers={"replicas": there, "upToDateReplicas": there, "readyReplicas": there})
-    next(tree for tree in found if tree["kind"] == "MachineDeployment")["spec"]["replicas"] = number
-    return found
+    results = objects(workers={"replicas": there, "upToDateReplicas": there, "readyReplicas": there})
+    next(tree for tree in results if tree["kind"] == "MachineDeployment")["spec"]["replicas"] = number
+    return results
 
 
 @pytest.mark.demand("L37")
@@ -165,19 +165,19 @@ def test_nothing_is_said_to_scale_that_stays_as_it_is(
     number: int, there: int, annotations: Tree, reason: str, message: str
 ) -> None:
     status = report(made(objects=scaled_to(number, there), status=settled(), annotations=annotations), Done())
-    found = condition(status, "WorkersReady")
-    assert reason in (found.status, found.reason)
-    assert message in found.message
+    result = condition(status, "WorkersReady")
+    assert reason in (result.status, result.reason)
+    assert message in result.message
     assert (status.failure_reason == "ReplicasChanged") == (reason == "ReplicasChanged")
 
 
 def paused_by_somebody(kind: str, tree: Tree) -> list[Tree]:
-    found = objects(workers={"readyReplicas": 1}, control_plane={"readyReplicas": 0})
-    for item in found:
+    results = objects(workers={"readyReplicas": 1}, control_plane={"readyReplicas": 0})
+    for item in results:
         if item["kind"] == kind:
             item["metadata"].setdefault("annotations", {}).update(tree.get("annotations", {}))
             item["spec"] |= tree.get("spec", {})
-    return found
+    return results
 
 
 PAUSE: Tree = {"annotations": {"cluster.x-k8s.io/paused": ""}}
@@ -214,12 +214,12 @@ def test_blocked_rollout_names_cause_and_command_first(kind: str) -> None:
 
 def paused_group(**change: Any) -> ClusterStatus:
     """The status of a steady cluster whose group is paused by its spec, which Cluster API never observes."""
-    found = objects()
-    for item in found:
+    results = objects()
+    for item in results:
         if item["kind"] == "MachineDeployment":
             item["metadata"]["generation"] = 2
             item["spec"] |= {"paused": True} | change
-    return report(made(objects=found, status=settled()), Done())
+    return report(made(objects=results, status=settled()), Done())
 
 
 def test_pause_of_a_group_that_is_right_blocks_nothing() -> None:
@@ -291,11 +291,11 @@ def test_waiting_workers_are_named(first: Tree, second: Tree, reason: str, messa
     groups: list[Tree] = [{"name": "one", "count": 2} | first, {"name": "two", "count": 2} | second]
     before = [{name: value for name, value in group.items() if name != "taints"} for group in groups]
     stood = objects(workerNodeGroupConfigurations=before)
-    found = condition(
+    result = condition(
         report(made(objects=stood, kubernetesVersion="1.36", workerNodeGroupConfigurations=groups)), "WorkersReady"
     )
-    assert (found.status, found.reason) == ("False", reason)
-    assert message in found.message
+    assert (result.status, result.reason) == ("False", reason)
+    assert message in result.message
 
 
 def test_workers_with_late_flags_are_not_ready() -> None:
@@ -540,9 +540,9 @@ def test_parts_are_deleted_once_cluster_api_deletes(begun: bool, expected: str) 
     for item in there:
         if begun and item["kind"] == "Cluster":
             item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    found = said(report(scope(tree, *example()[1:], *there), Wait("Deleting", "waiting")))
-    assert (found["ControlPlaneReady"], found["WorkersReady"]) == (expected, expected)
-    assert found["ControlPlaneInitialized"] == "True"
+    result = said(report(scope(tree, *example()[1:], *there), Wait("Deleting", "waiting")))
+    assert (result["ControlPlaneReady"], result["WorkersReady"]) == (expected, expected)
+    assert result["ControlPlaneInitialized"] == "True"
 
 
 @pytest.mark.demand("L36")
@@ -565,22 +565,22 @@ def test_status_of_an_older_manager_is_rewritten() -> None:
     assert said(status)["Ready"].startswith("False/")
 
 
-def _tree(one: Condition) -> dict[str, Any]:
+def _tree(first: Condition) -> dict[str, Any]:
     return {
-        "type": one.type,
-        "status": one.status,
-        "reason": one.reason,
-        "message": one.message,
-        "lastTransitionTime": one.last_transition_time,
-        "observedGeneration": one.observed_generation,
+        "type": first.type,
+        "status": first.status,
+        "reason": first.reason,
+        "message": first.message,
+        "lastTransitionTime": first.last_transition_time,
+        "observedGeneration": first.observed_generation,
     }
 
 
 def test_other_network_plugin_is_always_refused() -> None:
     network = {**example()[0]["spec"]["clusterNetwork"], "cniConfig": {"cilium": {}}}
-    found = problem(made(objects=objects(), clusterNetwork=network))
-    assert found is not None
-    assert (found.reason, "set kindnetd again" in found.message) == ("ClusterInvalid", True)
+    result = problem(made(objects=objects(), clusterNetwork=network))
+    assert result is not None
+    assert (result.reason, "set kindnetd again" in result.message) == ("ClusterInvalid", True)
     half = objects()
     tree = next(item for item in half if item["kind"] == "Cluster")
     tree["metadata"]["annotations"] = {metadata_keys.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
@@ -605,12 +605,12 @@ def test_missing_linked_object_claims_no_creation(mark: str) -> None:
     for kind in ("datacenter", "bundles"):
         with_releases = kind == "datacenter"
         there = [tree for tree in trees if tree["kind"] != "DockerDatacenterConfig" or not with_releases]
-        found = observer(*there, with_releases=with_releases).scope(GARDEN)
-        assert found is not None
-        one = condition(report(found), "Synced")
-        assert (one.status, one.reason) == ("Unknown", "NotComparable")
+        observed = observer(*there, with_releases=with_releases).scope(GARDEN)
+        assert observed is not None
+        result = condition(report(observed), "Synced")
+        assert (result.status, result.reason) == ("Unknown", "NotComparable")
         what = "DockerDatacenterConfig garden in namespace team-a" if with_releases else "its Bundles do not exist"
-        assert what in one.message
+        assert what in result.message
 
 
 def test_a_lost_cni_is_said_until_it_is_compared_again() -> None:
@@ -624,10 +624,10 @@ def test_a_lost_cni_is_said_until_it_is_compared_again() -> None:
 
 
 def test_machines_are_held_around_an_in_place_upgrade() -> None:
-    found = objects()
-    plane = next(tree for tree in found if tree["kind"] == "KubeadmControlPlane")
+    results = objects()
+    plane = next(tree for tree in results if tree["kind"] == "KubeadmControlPlane")
     plane["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}
-    ready = condition(report(made(objects=found)), "ControlPlaneReady")
+    ready = condition(report(made(objects=results)), "ControlPlaneReady")
     assert ready.message == (
         "machines of KubeadmControlPlane garden are reserved for an in-place upgrade, which begins or has just ended"
     )
@@ -655,9 +655,9 @@ def test_image_needed_later_keeps_steady_cluster() -> None:
 
     def seen(**status: Any) -> Scope:
         cluster["status"] = settled(**status)
-        found = observer(cluster, *others, *objects(), providers=providers).scope(GARDEN)
-        assert found is not None
-        return found
+        observed = observer(cluster, *others, *objects(), providers=providers).scope(GARDEN)
+        assert observed is not None
+        return observed
 
     lacking = "the release has no images for clusters with DockerDatacenterConfig (docker.gatekeeper)"
     status = report(seen(), Done())

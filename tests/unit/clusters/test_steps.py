@@ -113,7 +113,7 @@ def test_health_checks_come_when_nodes_can_be_ready(
 
 def owned(tree: Tree, *uids: str) -> Tree:
     owners = [{"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Cluster", "name": uid} for uid in uids]
-    tree["metadata"]["ownerReferences"] = [one | {"uid": uid} for one, uid in zip(owners, uids, strict=True)]
+    tree["metadata"]["ownerReferences"] = [item | {"uid": uid} for item, uid in zip(owners, uids, strict=True)]
     return tree
 
 
@@ -214,10 +214,10 @@ def test_health_checks_without_a_cni_do_not_wait() -> None:
 def test_waiting_cluster_still_tells_what_is_wrong(missing: Missing, reason: str) -> None:
     """Whoever made the Secret would only learn then that the Cluster has to be changed."""
     wrong = scope(*example(controlPlaneConfiguration={"count": 2}), laptop())
-    found = find_children(msgspec.structs.replace(wrong, missing=(missing,)))
-    assert isinstance(found, Wait)
-    assert found.reason == reason
+    results = find_children(msgspec.structs.replace(wrong, missing=(missing,)))
+    assert isinstance(results, Wait)
+    assert results.reason == reason
     right = scope(*example(), laptop())
-    found = find_children(msgspec.structs.replace(right, missing=(missing,)))
-    assert isinstance(found, Wait)
-    assert found.reason in (Reason.CREDENTIALS_NOT_PERMITTED, Reason.MISSING_DEPENDENT_OBJECTS)
+    results = find_children(msgspec.structs.replace(right, missing=(missing,)))
+    assert isinstance(results, Wait)
+    assert results.reason in (Reason.CREDENTIALS_NOT_PERMITTED, Reason.MISSING_DEPENDENT_OBJECTS)

@@ -345,5 +345,5 @@ def test_missing_release_is_answered_with_others() -> None:
     manager, cluster = (msgspec.convert(item, Cluster) for item in (laptop(), garden()))
     manager.spec.eksa_version, cluster.spec.eksa_version = "v0.25.1", "v0.25.9"
     known = ("v0.26.0", "v0.25.1", "v0.23.0", "v0.22.0")
-    found = list(releases.version(None, cluster, known=known, management=manager))
-    assert found[0].allowed == "v0.25.1, v0.23.0"
+    results = list(releases.version(None, cluster, known=known, management=manager))
+    assert results[0].allowed == "v0.25.1, v0.23.0"

@@ -32,8 +32,8 @@ def test_a_note_is_read_back() -> None:
 
 def test_edited_note_names_no_unreadable_objects() -> None:
     """The objects read from it are deleted: one that has too few parts is none."""
-    found = workload_objects.installed(noted("1a2b v1/configmaps,/v1/configmaps/ConfigMap/kube-system/a"))
-    assert found.objects == OBJECTS[:1]
+    result = workload_objects.installed(noted("1a2b v1/configmaps,/v1/configmaps/ConfigMap/kube-system/a"))
+    assert result.objects == OBJECTS[:1]
 
 
 def test_a_digest_is_another_when_the_content_is() -> None:

@@ -82,12 +82,12 @@ class Story:
 
     @property
     def notes(self) -> list[str]:
-        found = [
+        results = [
             patch["metadata"]["annotations"] for patch in self.server.written if "annotations" in patch["metadata"]
         ]
         return [
             item[metadata_keys.WORKLOAD_OBJECTS_ANNOTATION]
-            for item in found
+            for item in results
             if metadata_keys.WORKLOAD_OBJECTS_ANNOTATION in item
         ]
 
@@ -106,19 +106,19 @@ def tell(story: Callable[[], Awaitable[None]]) -> None:
 
 def test_objects_are_noted_before_and_after() -> None:
     async def story() -> None:
-        one = Story("a", "b")
-        one.is_initialized = False
-        assert await one.do(begin_workload_objects) == Continue()
-        assert (one.writes, one.server.written) == ([], [])
-        one.is_initialized = True
-        assert await one.do(begin_workload_objects) == Continue()
-        assert one.writes == [("PATCH", "a"), ("PATCH", "b")]
-        done = one.of("a", "b")
-        assert one.notes == [str(done._replace(digest=names.UNFINISHED)), str(done)]
-        one.installed = done
+        history = Story("a", "b")
+        history.is_initialized = False
+        assert await history.do(begin_workload_objects) == Continue()
+        assert (history.writes, history.server.written) == ([], [])
+        history.is_initialized = True
+        assert await history.do(begin_workload_objects) == Continue()
+        assert history.writes == [("PATCH", "a"), ("PATCH", "b")]
+        done = history.of("a", "b")
+        assert history.notes == [str(done._replace(digest=names.UNFINISHED)), str(done)]
+        history.installed = done
         for step in (begin_workload_objects, install_workload_objects):
-            assert await one.do(step) == Continue()
-            assert (one.writes, one.server.written) == ([], [])
+            assert await history.do(step) == Continue()
+            assert (history.writes, history.server.written) == ([], [])
 
     tell(story)
 
@@ -127,85 +127,85 @@ def test_objects_wait_for_the_kubeconfig() -> None:
     """Nothing is announced as being installed that nobody could send."""
 
     async def story() -> None:
-        one = Story("a")
-        one.has_kubeconfig = False
-        outcome = await one.do(begin_workload_objects)
+        history = Story("a")
+        history.has_kubeconfig = False
+        outcome = await history.do(begin_workload_objects)
         assert outcome == Wait(Reason.WAITING_FOR_KUBECONFIG, "waiting for Secret eksa-system/garden-kubeconfig")
-        assert (one.writes, one.server.written) == ([], [])
+        assert (history.writes, history.server.written) == ([], [])
 
     tell(story)
 
 
 def test_other_versions_wait_for_the_control_plane() -> None:
     async def story() -> None:
-        one = Story("a", "b")
-        one.installed = one.of("a")
-        assert await one.do(begin_workload_objects) == Continue()
-        assert one.writes == []
-        assert await one.do(install_workload_objects) == Continue()
-        assert one.writes == [("PATCH", "a"), ("PATCH", "b")]
+        history = Story("a", "b")
+        history.installed = history.of("a")
+        assert await history.do(begin_workload_objects) == Continue()
+        assert history.writes == []
+        assert await history.do(install_workload_objects) == Continue()
+        assert history.writes == [("PATCH", "a"), ("PATCH", "b")]
 
     tell(story)
 
 
 def test_workload_object_not_rendered_is_deleted() -> None:
     async def story() -> None:
-        one = Story("a")
-        one.installed = one.of("a", "b", "c")
-        one.apply("a", "b", "c")
-        one.workload.answers["PATCH"] = refused(500, "InternalError")
-        fault = await one.do(install_workload_objects)
+        history = Story("a")
+        history.installed = history.of("a", "b", "c")
+        history.apply("a", "b", "c")
+        history.workload.answers["PATCH"] = refused(500, "InternalError")
+        fault = await history.do(install_workload_objects)
         assert isinstance(fault, Fault)
         assert fault.reason == Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS
-        assert one.notes == [str(one.of("a", "b", "c")._replace(digest=names.UNFINISHED))]
-        one.installed = one.of("a", "b", "c")._replace(digest=names.UNFINISHED)
-        one.workload.answers.clear()
-        assert await one.do(install_workload_objects) == Continue()
-        assert one.writes == [("PATCH", "a"), ("DELETE", "c"), ("DELETE", "b")]
-        assert one.notes == [str(one.of("a"))]
+        assert history.notes == [str(history.of("a", "b", "c")._replace(digest=names.UNFINISHED))]
+        history.installed = history.of("a", "b", "c")._replace(digest=names.UNFINISHED)
+        history.workload.answers.clear()
+        assert await history.do(install_workload_objects) == Continue()
+        assert history.writes == [("PATCH", "a"), ("DELETE", "c"), ("DELETE", "b")]
+        assert history.notes == [str(history.of("a"))]
 
     tell(story)
 
 
 def test_the_last_ones_go_with_their_note() -> None:
     async def story() -> None:
-        one = Story()
-        one.installed = one.of("a")
-        one.apply("a")
-        assert await one.do(install_workload_objects) == Continue()
-        assert one.writes == [("DELETE", "a")]
-        assert "uid-a" in one.workload.asked[-1].body.decode()
-        assert one.notes[-1] is None
+        history = Story()
+        history.installed = history.of("a")
+        history.apply("a")
+        assert await history.do(install_workload_objects) == Continue()
+        assert history.writes == [("DELETE", "a")]
+        assert "uid-a" in history.workload.asked[-1].body.decode()
+        assert history.notes[-1] is None
 
     tell(story)
 
 
 def test_objects_of_others_stay_whatever_the_note() -> None:
     async def story() -> None:
-        one = Story()
-        one.installed = one.of("theirs", "gone")
-        one.apply("theirs", manager="kubectl")
-        assert await one.do(install_workload_objects) == Continue()
-        assert one.writes == []
+        history = Story()
+        history.installed = history.of("theirs", "gone")
+        history.apply("theirs", manager="kubectl")
+        assert await history.do(install_workload_objects) == Continue()
+        assert history.writes == []
 
     tell(story)
 
 
 def test_provider_without_objects_asks_nothing() -> None:
     async def story() -> None:
-        one = Story()
+        history = Story()
         for step in (begin_workload_objects, install_workload_objects, compare_workload_objects):
-            assert await one.do(step) == Continue()
-            assert (one.workload.asked, one.server.asked) == ([], [])
+            assert await history.do(step) == Continue()
+            assert (history.workload.asked, history.server.asked) == ([], [])
 
     tell(story)
 
 
 def test_refusal_needs_a_person_and_slowness_does_not() -> None:
     async def story() -> None:
-        one = Story("a")
-        one.workload.answers["PATCH"] = refused(403, "Forbidden")
-        fault = await one.do(install_workload_objects)
+        history = Story("a")
+        history.workload.answers["PATCH"] = refused(403, "Forbidden")
+        fault = await history.do(install_workload_objects)
         assert isinstance(fault, Fault)
         assert fault.reason == Reason.WORKLOAD_OBJECTS_REFUSED
         slow = Story("a")
@@ -224,11 +224,11 @@ def test_refusal_needs_a_person_and_slowness_does_not() -> None:
 
 def test_changes_by_hand_are_reverted() -> None:
     async def story() -> None:
-        one = Story("a", "b")
-        one.installed = one.of("a", "b")
-        one.workload.store("/api/v1/namespaces/kube-system/configmaps/a", one.manifests[0].body)
-        assert await one.do(compare_workload_objects) == Continue()
-        assert one.writes == [("PATCH", "b")]
+        history = Story("a", "b")
+        history.installed = history.of("a", "b")
+        history.workload.store("/api/v1/namespaces/kube-system/configmaps/a", history.manifests[0].body)
+        assert await history.do(compare_workload_objects) == Continue()
+        assert history.writes == [("PATCH", "b")]
 
     tell(story)
 

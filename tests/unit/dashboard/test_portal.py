@@ -107,7 +107,7 @@ class Served:
 
     async def shows(self, path: str, token: str, text: str) -> str:
         """The page, once it has a text."""
-        _, page = await eventually(lambda: self.get(path, token), lambda found: text in found[1])
+        _, page = await eventually(lambda: self.get(path, token), lambda value: text in value[1])
         return page
 
 
@@ -400,7 +400,7 @@ async def test_user_with_many_sessions_takes_none_of_others(monkeypatch: pytest.
         assert (status, f"alice has {MOST_OF_USER} sessions already" in page) == (503, True)
         assert (await env.get("/in/meadow/", BOB))[0] == 200
         streams[0].close()
-        assert await eventually(lambda: env.get("/in/orchard/", tokens[-1]), lambda found: found[0] == 200)
+        assert await eventually(lambda: env.get("/in/orchard/", tokens[-1]), lambda value: value[0] == 200)
         for stream in streams:
             stream.close()
 
@@ -415,7 +415,7 @@ async def test_more_sessions_than_allowed_are_refused(monkeypatch: pytest.Monkey
         assert (status, f"{MOST} sessions are open already" in page) == (503, True)
         for stream in streams:
             stream.close()
-        assert await eventually(lambda: env.get("/", ALICE), lambda found: found[0] == 200)
+        assert await eventually(lambda: env.get("/", ALICE), lambda value: value[0] == 200)
 
 
 async def test_streams_of_a_session_are_limited() -> None:

@@ -308,7 +308,7 @@ async def test_more_readers_than_allowed_are_refused() -> None:
                     statuses.append(response.status)
                     return response.status
 
-            assert await eventually(status, lambda found: found == 200) == 200
+            assert await eventually(status, lambda value: value == 200) == 200
 
 
 async def test_unlistable_kind_is_named_in_its_place() -> None:
@@ -501,7 +501,7 @@ async def test_more_clusters_than_allowed_are_not_watched() -> None:
             async with env.session.get(f"{env.origin}{env.root}clusters/default/{names[MOST]}") as response:
                 return response.status
 
-        await eventually(status, lambda found: found == 200)
+        await eventually(status, lambda value: value == 200)
         for reader in readers:
             reader.close()
 

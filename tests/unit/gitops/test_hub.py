@@ -134,15 +134,15 @@ def test_a_repository_created_meanwhile_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "token", "words"),
+    ("value", "token", "words"),
     [
         ({"archived": True}, Token("anna"), "it is archived"),
         ({}, Token("anna", may_push=False), "the token may not push to it"),
     ],
 )
-def test_a_repository_nobody_can_push_to_is_said(found: dict[str, object], token: Token, words: str) -> None:
+def test_a_repository_nobody_can_push_to_is_said(value: dict[str, object], token: Token, words: str) -> None:
     async def story(server: GitHub) -> None:
-        server.repositories["garden/fleet"] = found
+        server.repositories["garden/fleet"] = value
         server.tokens[TOKEN] = token
         with pytest.raises(GitError, match=words):
             await hub(server).exists()
@@ -282,7 +282,7 @@ def test_a_manifest_of_github_has_its_repository_made(tmp_path: Path, caplog: py
             async def asked(*, goes_on: bool = False) -> git_ops.GitOps:
                 parsed = read_manifests(yaml.safe_dump_all(trees).encode(), source="manifest")
                 cluster = documents.cluster_of(parsed)
-                found = await git_ops.asked(
+                result = await git_ops.asked(
                     cluster,
                     git_ops.reference_of(cluster),
                     documents.in_namespace(parsed, "default"),
@@ -291,8 +291,8 @@ def test_a_manifest_of_github_has_its_repository_made(tmp_path: Path, caplog: py
                     environment=environment,
                     goes_on=goes_on,
                 )
-                assert found is not None
-                return found
+                assert result is not None
+                return result
 
             environment["GITHUB_API_URL"] = "http://ghe.example.com"
             with pytest.raises(Failure, match=r"http://ghe\.example\.com: allowed is https://"):

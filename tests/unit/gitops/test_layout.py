@@ -58,16 +58,16 @@ def test_configured_path_takes_place_of_default() -> None:
 
 def test_each_cluster_has_kustomization_without_force() -> None:
     files = cluster_files(BASE, manifest(), {})
-    (found,) = read(files["clusters/laptop/flux-system/garden.yaml"])
-    spec = found["spec"]
+    (item,) = read(files["clusters/laptop/flux-system/garden.yaml"])
+    spec = item["spec"]
     assert (spec["force"], spec["prune"], spec["path"]) == (False, True, "./clusters/laptop/garden/eksa-system")
     assert not spec.keys() & {"healthChecks", "wait"}
 
 
 def test_a_listing_keeps_what_others_wrote() -> None:
     before = b"# ours\nkind: Kustomization\nresources: [gotk-components.yaml, other.yaml]\npatches: []\n"
-    (found,) = read(cluster_files(BASE, manifest(), {LISTING: before})[LISTING])
-    assert found == {
+    (item,) = read(cluster_files(BASE, manifest(), {LISTING: before})[LISTING])
+    assert item == {
         "kind": "Kustomization",
         "resources": ["gotk-components.yaml", "other.yaml", "garden.yaml"],
         "patches": [],
@@ -104,9 +104,9 @@ def test_a_user_of_ssh_is_no_secret(url: str, is_secret: bool) -> None:
 
 def test_flux_deletes_no_management_cluster() -> None:
     files = cluster_files(BASE, manifest(), {}, namespace="flux", manages=True)
-    (found,) = read(files["clusters/laptop/flux/garden.yaml"])
-    assert (found["spec"]["prune"], found["metadata"]["namespace"]) == (False, "flux")
-    assert found["spec"]["sourceRef"]["name"] == "flux"
+    (item,) = read(files["clusters/laptop/flux/garden.yaml"])
+    assert (item["spec"]["prune"], item["metadata"]["namespace"]) == (False, "flux")
+    assert item["spec"]["sourceRef"]["name"] == "flux"
 
 
 def test_a_cluster_has_not_the_name_of_flux() -> None:
@@ -194,10 +194,10 @@ def test_secrets_in_other_kinds_are_named_not_shown(field: str, value: str) -> N
     for part in parents:
         at = at.setdefault(part, {}) if part != "0" else at
     at[last] = value
-    (found,) = secrets_in([tree], "a.yaml")
-    assert found.startswith("a.yaml: Cluster garden: spec.")
-    assert last in found
-    assert "s3cret" not in found
+    (item,) = secrets_in([tree], "a.yaml")
+    assert item.startswith("a.yaml: Cluster garden: spec.")
+    assert last in item
+    assert "s3cret" not in item
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

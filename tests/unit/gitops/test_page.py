@@ -46,9 +46,9 @@ def expressions() -> dict[str, str]:
     (block,) = (
         match for match in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if match.startswith("healthCheckExprs")
     )
-    (found,) = yaml.safe_load(block)["healthCheckExprs"]
-    assert (found["apiVersion"], found["kind"]) == (Cluster.resource.api_version, Cluster.resource.kind)
-    return {name: found[name] for name in ("current", "inProgress", "failed")}
+    (item,) = yaml.safe_load(block)["healthCheckExprs"]
+    assert (item["apiVersion"], item["kind"]) == (Cluster.resource.api_version, Cluster.resource.kind)
+    return {name: item[name] for name in ("current", "inProgress", "failed")}
 
 
 def evaluated(text: str, conditions: list[Tree]) -> bool:

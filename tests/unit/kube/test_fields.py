@@ -45,25 +45,25 @@ def test_serializing_and_parsing_give_the_same(paths: frozenset[tuple[str, ...]]
 
 
 @given(PATHS, PATHS)
-def test_the_algebra_is_that_of_sets(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
-    a, b = set_of(one), set_of(other)
-    assert paths_of(fields.union(a, b)) == one | other
-    assert paths_of(fields.intersection(a, b)) == one & other
-    assert paths_of(fields.difference(a, b)) == one - other
-    assert (a, b) == (set_of(one), set_of(other)), "arguments stay as they are"
+def test_the_algebra_is_that_of_sets(first: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
+    a, b = set_of(first), set_of(other)
+    assert paths_of(fields.union(a, b)) == first | other
+    assert paths_of(fields.intersection(a, b)) == first & other
+    assert paths_of(fields.difference(a, b)) == first - other
+    assert (a, b) == (set_of(first), set_of(other)), "arguments stay as they are"
 
 
 @given(PATHS, PATHS)
-def test_equal_sets_are_equal_values(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
-    united = fields.union(set_of(one), set_of(other))
-    assert united == fields.union(set_of(other), set_of(one))
+def test_equal_sets_are_equal_values(first: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
+    united = fields.union(set_of(first), set_of(other))
+    assert united == fields.union(set_of(other), set_of(first))
     assert fields.union(fields.difference(united, set_of(other)), fields.intersection(united, set_of(other))) == united
 
 
 @given(PATHS, PATHS)
-def test_fields_below_go_with_it(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
-    left = {path for path in one if not any(path[: len(gone)] == gone for gone in other)}
-    assert paths_of(fields.without_below(set_of(one), set_of(other))) == left
+def test_fields_below_go_with_it(first: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
+    left = {path for path in first if not any(path[: len(gone)] == gone for gone in other)}
+    assert paths_of(fields.without_below(set_of(first), set_of(other))) == left
 
 
 def test_keys_are_read_in_any_form() -> None:

@@ -49,25 +49,25 @@ def taken(readings: list[Sequence[int]], annotations: Mapping[str, str] | None =
     return asyncio.run(backup.take(side, NoRules(), [GARDEN, OTHER], lambda _: None))
 
 
-def versions(found: backup.Taken) -> dict[str, str]:
-    return {item.object.name: item.object.resource_version for item in found.items if item.resource is CAPI_CLUSTER}
+def versions(value: backup.Taken) -> dict[str, str]:
+    return {item.object.name: item.object.resource_version for item in value.items if item.resource is CAPI_CLUSTER}
 
 
 def test_a_cluster_is_taken_between_equal_readings() -> None:
     """That of the first changes twice, and is read until it rests; the second is not read again."""
-    found = taken([(1, 1), (2, 1), (3, 7), (3, 8)])
-    assert (found.clusters, found.left_out) == ([OTHER, GARDEN], {})
-    assert versions(found) == {"garden": "3", "other": "1"}
+    result = taken([(1, 1), (2, 1), (3, 7), (3, 8)])
+    assert (result.clusters, result.left_out) == ([OTHER, GARDEN], {})
+    assert versions(result) == {"garden": "3", "other": "1"}
 
 
 def test_a_cluster_that_never_rests_is_left_out() -> None:
-    found = taken([(number, 1) for number in range(50)])
-    assert (found.clusters, list(found.left_out)) == ([OTHER], [GARDEN])
-    assert "change all the time" in found.left_out[GARDEN]
-    assert versions(found) == {"other": "1"}
+    result = taken([(number, 1) for number in range(50)])
+    assert (result.clusters, list(result.left_out)) == ([OTHER], [GARDEN])
+    assert "change all the time" in result.left_out[GARDEN]
+    assert versions(result) == {"other": "1"}
 
 
 def test_a_cluster_being_moved_is_left_out() -> None:
-    found = taken([(1, 1)], {MOVE_ANNOTATION: "{}"})
-    assert (found.clusters, set(found.left_out)) == ([], {GARDEN, OTHER})
-    assert "is being moved: let the move finish" in found.left_out[GARDEN]
+    result = taken([(1, 1)], {MOVE_ANNOTATION: "{}"})
+    assert (result.clusters, set(result.left_out)) == ([], {GARDEN, OTHER})
+    assert "is being moved: let the move finish" in result.left_out[GARDEN]

@@ -14,8 +14,8 @@ from tests.support.objects.moved_clusters import GARDEN, NoRules, made
 
 
 def definition(*versions: str, served: bool = True) -> Object:
-    found = [{"name": version, "served": served, "storage": False} for version in versions]
-    spec: Tree = {"group": CLUSTER.group, "names": {"kind": CLUSTER.kind}, "versions": found}
+    results = [{"name": version, "served": served, "storage": False} for version in versions]
+    spec: Tree = {"group": CLUSTER.group, "names": {"kind": CLUSTER.kind}, "versions": results}
     resource = CUSTOM_RESOURCE_DEFINITION
     return Object(
         encode_json(
@@ -41,6 +41,6 @@ def test_a_target_has_to_serve_the_version(definitions: list[Object], reason: st
     here = Inventory([Item(CLUSTER, made(CLUSTER.api_version, GARDEN, 1), True)], [], frozenset())
     there = Inventory([], definitions, frozenset({GARDEN.namespace}))
     copies = Copies("uid", None, NoRules())  # type: ignore[arg-type]  # nothing is written
-    found = list(copies.unserved(here, there, GARDEN))
-    assert len(found) == bool(reason)
-    assert reason in "".join(found)
+    results = list(copies.unserved(here, there, GARDEN))
+    assert len(results) == bool(reason)
+    assert reason in "".join(results)

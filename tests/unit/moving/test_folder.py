@@ -47,18 +47,18 @@ def written(path: Path, items: list[Item] | None = None) -> Path:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     """Two kinds named Cluster have a file each; numbers and texts are as they were."""
-    found = folder.read(written(tmp_path / "saved"))
-    assert {one.place for one in found.items} == {one.place for one in ITEMS}
-    by_place = {one.place: one for one in found.items}
-    assert [by_place[one.place] for one in ITEMS] == ITEMS
+    result = folder.read(written(tmp_path / "saved"))
+    assert {element.place for element in result.items} == {element.place for element in ITEMS}
+    by_place = {element.place: element for element in result.items}
+    assert [by_place[element.place] for element in ITEMS] == ITEMS
     assert b'"count":1.0' in by_place[ITEMS[0].place].object.raw
-    assert found.index.keys == [GARDEN]
+    assert result.index.keys == [GARDEN]
 
 
 def test_only_the_owner_can_read_a_folder(tmp_path: Path) -> None:
     path = written(tmp_path / "saved")
-    modes = {stat.S_IMODE(one.stat().st_mode) for one in path.rglob("*") if one.is_file()}
-    folders = {stat.S_IMODE(one.stat().st_mode) for one in (path, *path.rglob("*")) if one.is_dir()}
+    modes = {stat.S_IMODE(element.stat().st_mode) for element in path.rglob("*") if element.is_file()}
+    folders = {stat.S_IMODE(element.stat().st_mode) for element in (path, *path.rglob("*")) if element.is_dir()}
     assert (modes, folders) == ({0o600}, {0o700})
 
 
@@ -82,8 +82,8 @@ def test_a_folder_with_files_is_not_free(tmp_path: Path) -> None:
 
 def test_the_longest_names_have_files_of_their_own(tmp_path: Path) -> None:
     items = [item(SECRET, Key("n" * 63, "a" * 252 + end)) for end in "bc"]
-    assert [one.object.key for one in folder.read(written(tmp_path / "saved", items)).items] == [
-        one.object.key for one in items
+    assert [element.object.key for element in folder.read(written(tmp_path / "saved", items)).items] == [
+        element.object.key for element in items
     ]
 
 

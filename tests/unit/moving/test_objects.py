@@ -48,15 +48,15 @@ def of_garden() -> list[Item]:
     ]
 
 
-def uids(found: list[Item]) -> list[str]:
-    return [one.object.metadata.uid for one in found]
+def uids(value: list[Item]) -> list[str]:
+    return [element.object.metadata.uid for element in value]
 
 
 def test_owners_come_before_what_they_own() -> None:
-    found = uids(objects.Index(of_garden()).members(GARDEN, []))
-    assert sorted(found) == ["ca", "data", "garden", "machine", "made"]
-    assert found[0] == "garden"
-    assert found.index("made") < found.index("machine") < found.index("data")
+    result = uids(objects.Index(of_garden()).members(GARDEN, []))
+    assert sorted(result) == ["ca", "data", "garden", "machine", "made"]
+    assert result[0] == "garden"
+    assert result.index("made") < result.index("machine") < result.index("data")
 
 
 def test_a_namesake_has_none_of_the_objects_of_another() -> None:
@@ -64,10 +64,10 @@ def test_a_namesake_has_none_of_the_objects_of_another() -> None:
 
 
 def test_what_a_cluster_names_is_one_of_its_objects() -> None:
-    found = objects.Index(of_garden()).members(TENANT, [("", "Secret", system("other"))])
-    assert uids(found) == ["tenant", "other"]
-    own = {one.object.metadata.uid: one for one in found}
-    assert [objects.is_shared(one, own) for one in found] == [False, True]
+    result = objects.Index(of_garden()).members(TENANT, [("", "Secret", system("other"))])
+    assert uids(result) == ["tenant", "other"]
+    own = {element.object.metadata.uid: element for element in result}
+    assert [objects.is_shared(element, own) for element in result] == [False, True]
 
 
 def test_objects_that_own_each_other_are_one_level() -> None:

@@ -72,19 +72,19 @@ async def served(simulation: Simulation, *secrets: Tree) -> tuple[Server, Client
 
 def written(here: Tree, there: Tree | None, record: Record) -> tuple[str, str]:
     """Content and mark of the Secret at the target."""
-    found: list[Object] = []
+    results: list[Object] = []
 
     async def main(simulation: Simulation) -> None:
         source, _ = await served(simulation, here)
         target, client = await served(simulation, *([there] if there is not None else []))
         await write(source, target, record)
-        found.append(await client.get(SECRET, "garden", SYSTEM_NAMESPACE))
+        results.append(await client.get(SECRET, "garden", SYSTEM_NAMESPACE))
         await source.close()
         await target.close()
 
     run(main, epoch=EPOCH, seed=1)
-    (one,) = found
-    return one.tree["data"]["content"], one.metadata.annotations.get(MOVED_FROM_ANNOTATION, "")
+    (item,) = results
+    return item.tree["data"]["content"], item.metadata.annotations.get(MOVED_FROM_ANNOTATION, "")
 
 
 OLD, NEW = "b2xk", "bmV3"
@@ -147,15 +147,15 @@ def test_complete_copy_is_not_written_again() -> None:
     ],
 )
 def test_target_gets_only_what_it_has_not_itself(there: list[Tree], is_copied: bool) -> None:
-    found: list[Item] = []
+    results: list[Item] = []
 
     async def main(simulation: Simulation) -> None:
         (source, user), (target, other) = await served(simulation, secret("new")), await served(simulation, *there)
         here, at_target = Side(user, "source"), Side(other, "t")
         copies = Copies("source", at_target, Completing())
-        found.extend(copies.members(await here.read(), await at_target.read(), GARDEN))
+        results.extend(copies.members(await here.read(), await at_target.read(), GARDEN))
         await source.close()
         await target.close()
 
     run(main, epoch=EPOCH, seed=1)
-    assert [item.object.name for item in found] == ["garden"] * is_copied
+    assert [item.object.name for item in results] == ["garden"] * is_copied

@@ -161,16 +161,16 @@ DIGEST = "@sha256:" + "0" * 64
 
 
 @pytest.mark.parametrize(
-    ("image", "found"),
+    ("image", "text"),
     [
         ({"uri": "not an image"}, "not an image"),
         ({"uri": "registry.example.com/a"}, "registry.example.com/a"),
         ({"imageDigest": "sha256:abc"}, "sha256:abc"),
     ],
 )
-def test_an_image_nobody_can_pull_is_found(newest: Release, image: dict[str, str], found: str) -> None:
+def test_an_image_nobody_can_pull_is_found(newest: Release, image: dict[str, str], text: str) -> None:
     bundles = with_image(newest, "clusterAPI", "controller", **image)
-    assert {violation.found for violation in invalid_images(bundles)} == {found}
+    assert {violation.found for violation in invalid_images(bundles)} == {text}
     assert list(invalid_images(newest.bundles)) == []
 
 

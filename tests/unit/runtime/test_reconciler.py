@@ -46,7 +46,7 @@ class Reconcile:
 class Environment:
     """A reconciler, what it wrote and recorded, and what it was told to forget."""
 
-    found: Object | None = field(default_factory=stored)
+    live: Object | None = field(default_factory=stored)
     ends: Outcome | Exception = field(default_factory=Done)
     is_equal: bool = False
     is_gone: bool = False
@@ -89,7 +89,7 @@ class Environment:
                 else Report({"said": type(outcome).__name__}, [EVENT], precondition=self.precondition, again=self.again)
             )
 
-        kind = Reconciled(CONFIG_MAP, lambda _key: self.found, observe, steps, report, **parts)
+        kind = Reconciled(CONFIG_MAP, lambda _key: self.live, observe, steps, report, **parts)
         forget = [lambda key: self.forgotten.append(("a", key)), lambda key: self.forgotten.append(("b", key))]
         return asyncio.run(Reconciler(kind, self, self, forget).reconcile(KEY))  # type: ignore[arg-type]
 
@@ -140,13 +140,13 @@ def test_a_reconcile_may_say_nothing() -> None:
 
 @pytest.mark.parametrize(("outcome", "is_reported"), [(Done(), False), (Wait("Deleting", "waiting"), True)])
 def test_deleted_object_is_reported_until_it_is_gone(outcome: Outcome, is_reported: bool) -> None:
-    env = Environment(found=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
+    env = Environment(live=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
     assert env.reconcile() == outcome
     assert bool(env.statuses) is is_reported
 
 
 def test_everything_for_a_key_goes_with_its_object() -> None:
-    env = Environment(found=None)
+    env = Environment(live=None)
     assert env.reconcile() == Done()
     assert env.forgotten == [("a", KEY), ("b", KEY)]
     assert env.statuses == []

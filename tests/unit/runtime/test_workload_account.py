@@ -321,13 +321,13 @@ def test_expired_certificate_is_not_requested_at_once() -> None:
 
 def test_an_evicted_client_leaves_its_certificate() -> None:
     async def tell(cluster: WorkloadCluster) -> None:
-        remotes, one, other = cluster.remotes(limit=1), identity("one"), identity("other")
+        remotes, result, other = cluster.remotes(limit=1), identity("one"), identity("other")
         for _ in range(3):
-            await remotes.get(one, cluster.kubeconfig).list(CONFIG_MAP)
+            await remotes.get(result, cluster.kubeconfig).list(CONFIG_MAP)
             await remotes.get(other, cluster.kubeconfig).list(CONFIG_MAP)
         assert (cluster.requested, set(cluster.users)) == (2, {NAME})
-        remotes.drop(one)
-        await remotes.get(one, cluster.kubeconfig).list(CONFIG_MAP)
+        remotes.drop(result)
+        await remotes.get(result, cluster.kubeconfig).list(CONFIG_MAP)
         assert cluster.requested == 3
         await remotes.close()
 

@@ -58,7 +58,7 @@ def ago(seconds: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("found", "seen", "health"),
+    ("value", "seen", "health"),
     [
         (machine(), node("True", 9999), MachineHealth()),
         (machine(), node("False", 9999), MachineHealth()),
@@ -69,8 +69,8 @@ def ago(seconds: int) -> str:
         (machine(node=False, created=600), None, MachineHealth("it did not become a node within 600 seconds")),
     ],
 )
-def test_health_of_one_machine(found: Machine, seen: CheckedNode | None, health: MachineHealth) -> None:
-    assert check_machine(found, seen, CHECKS, NOW) == health
+def test_health_of_one_machine(value: Machine, seen: CheckedNode | None, health: MachineHealth) -> None:
+    assert check_machine(value, seen, CHECKS, NOW) == health
 
 
 def test_longest_check_time_is_waited_for() -> None:

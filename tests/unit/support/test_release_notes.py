@@ -20,8 +20,8 @@ WORDS = {"replicasAllowed": {"a.py"}, "drain-slowly": {"b.py"}, "TooManyWidgets"
 
 
 def test_items_that_name_our_words_are_found() -> None:
-    found = {change.line: dict(change.words) for change in changes(NOTES, WORDS)}
-    assert found == {
+    results = {change.line: dict(change.words) for change in changes(NOTES, WORDS)}
+    assert results == {
         4: {"drain-slowly": ("b.py",)},
         5: {"replicasAllowed": ("a.py",)},
         9: {"TooManyWidgets": ("a.py", "b.py")},

@@ -32,10 +32,10 @@ def test_the_changes_in_a_pod_are_read_by_the_program(tmp_path: Path) -> None:
     before = {"files": [{"path": "/etc/kubernetes/b"}]}
     (tmp_path / CHANGES_FILE).write_text(json.dumps(changes_since(traits(before), {"files": [file]} | flags)))
 
-    found = changes.read_changes(tmp_path)
+    result = changes.read_changes(tmp_path)
 
     new = changes.NewFile("/etc/kubernetes/a", b"x", 0o600, "root:root")
-    assert found == changes.Changes((new,), ("/etc/kubernetes/b",), (("v", "4"),))
+    assert result == changes.Changes((new,), ("/etc/kubernetes/b",), (("v", "4"),))
 
 
 def test_upgrader_pods_have_one_label() -> None:

@@ -322,10 +322,10 @@ def test_changes_are_read_as_the_pod_brings_them(tmp_path: Path) -> None:
     }
     (tmp_path / changes.FILE).write_text(json.dumps(tree))
 
-    found = read_changes(tmp_path, UPGRADE)
+    result = read_changes(tmp_path, UPGRADE)
 
     files = (NewFile("/a", b"x", 0o640, "root:adm"), NewFile("/b", b"", 0o644, "root:root"))
-    assert found == Changes(files, ("/c",), (("v", "4"),), ("w",), UPGRADE)
+    assert result == Changes(files, ("/c",), (("v", "4"),), ("w",), UPGRADE)
 
 
 @pytest.mark.parametrize(

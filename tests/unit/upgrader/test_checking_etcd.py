@@ -90,7 +90,7 @@ def log(node: Simulated, *files: tuple[int, bytes], at: str = LOG) -> None:
 def test_the_program_crosses_where_the_matrix_does() -> None:
     crossing = ".".join(map(str, etcd.FIRST_WITHOUT))
     assert "experimental-" in ETCD[crossing].removed_flags
-    first = next(minor for minor, one in KUBERNETES.items() if minor_of(one.etcd_image) == crossing)
+    first = next(minor for minor, item in KUBERNETES.items() if minor_of(item.etcd_image) == crossing)
     assert first == f"1.{etcd.FIRST_KUBERNETES}"
 
 
@@ -111,16 +111,16 @@ def test_a_flag_that_etcd_no_longer_has_is_named(node: Simulated, flag: str, suc
 
 def test_a_variable_that_etcd_would_ignore_is_named(node: Simulated) -> None:
     edit(node, "    env:\n    - name: ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME\n      value: 1h\n")
-    found = refused(node)
-    assert "sets ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME, which etcd 3.7 ignores, so that what it sets is off" in found
-    assert found.endswith("or set what replaces it (--corrupt-check-time)")
+    result = refused(node)
+    assert "sets ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME, which etcd 3.7 ignores, so that what it sets is off" in result
+    assert result.endswith("or set what replaces it (--corrupt-check-time)")
 
 
 def test_a_setting_in_a_file_of_etcd_is_named(node: Simulated) -> None:
     edit(node, "    - --config-file=/etc/etcd/etcd.yaml\n")
-    found = refused(node)  # there is no such file
-    assert "nothing says where the log of etcd is, so that" in found
-    assert "wal-dir, or else data-dir, of /etc/etcd/etcd.yaml sets the folder" in found
+    result = refused(node)  # there is no such file
+    assert "nothing says where the log of etcd is, so that" in result
+    assert "wal-dir, or else data-dir, of /etc/etcd/etcd.yaml sets the folder" in result
     path = node.root / "etc/etcd/etcd.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("name: a\nexperimental-initial-corrupt-check: true\n")
@@ -144,9 +144,9 @@ def test_an_etcd_that_is_3_7_already_is_not_checked(node: Simulated) -> None:
 
 def test_old_requests_after_last_snapshot_are_named(node: Simulated) -> None:
     log(node, (0, snapshot(0) + entry(3, NEW) + entry(4, OLD) + entry(5, NEW)))
-    found = refused(node)
-    assert "/var/lib/etcd/member/wal has requests of etcd 3.5 (the last at index 4) after its last snapshot" in found
-    assert "wait until etcd 3.6 has taken a snapshot of its log, which it does after 10000 requests" in found
+    result = refused(node)
+    assert "/var/lib/etcd/member/wal has requests of etcd 3.5 (the last at index 4) after its last snapshot" in result
+    assert "wait until etcd 3.6 has taken a snapshot of its log, which it does after 10000 requests" in result
 
 
 @pytest.mark.parametrize(

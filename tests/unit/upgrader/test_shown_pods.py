@@ -31,9 +31,9 @@ def node(tmp_path: Path) -> Iterator[Simulated]:
 
 def created(node: Simulated, pod: Any) -> Any:
     """The status that the simulated kubelet gives a pod when it is created."""
-    status, found = node.cluster.ask("GET", f"/api/v1/nodes/{NAME}")
+    status, result = node.cluster.ask("GET", f"/api/v1/nodes/{NAME}")
     assert status == 200
-    seen = msgspec.json.decode(msgspec.json.encode(found), type=Node)
+    seen = msgspec.json.decode(msgspec.json.encode(result), type=Node)
     snapshot = cast(Snapshot, SimpleNamespace(timestamp="2026-01-01T00:00:00Z"))
     return running_status(snapshot, msgspec.json.decode(msgspec.json.encode(pod), type=Pod), seen, seen.internal_ip)
 

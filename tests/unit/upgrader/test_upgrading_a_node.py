@@ -48,8 +48,8 @@ def upgrade(node: Simulated) -> list[str]:
 
 
 def configuration(node: Simulated) -> Any:
-    _, found = node.cluster.ask("GET", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config")
-    return json.loads(found["data"]["ClusterConfiguration"])
+    _, result = node.cluster.ask("GET", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config")
+    return json.loads(result["data"]["ClusterConfiguration"])
 
 
 @pytest.mark.demand("U2", "U39", "U40")

@@ -36,7 +36,7 @@ TEMPLATE = {"apiGroup": "g", "kind": "K", "name": "t"}
 ASKED: Tree = {"version": "v1.36.3", "machineTemplate": {"spec": {"infrastructureRef": TEMPLATE}}}
 MARKED = {IN_PLACE_CONTROL_PLANE: "true", PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
 FALLS_BACK = {**MARKED, FALLBACK_ANNOTATION: "RollingUpdate"}
-ONE = (machine("a", control_plane=True),)
+MACHINES = (machine("a", control_plane=True),)
 
 
 def upgrade(*, ready: bool = False, version: str = "v1.36.3") -> Object:
@@ -103,10 +103,14 @@ UNMARKED = ["unmarked", "unpaused"]
 @pytest.mark.parametrize(
     ("annotations", "due", "did"),
     [
-        (MARKED, DueMachines(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
-        (MARKED, DueMachines(ONE, ("taints",), is_due=True), ["made garden-cp-upgrade"]),  # it says that it is refused
-        (FALLS_BACK, DueMachines(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
-        (FALLS_BACK, DueMachines(ONE, ("taints",), is_due=True), ["Warning FallbackToRollingUpdate", *UNMARKED]),
+        (MARKED, DueMachines(MACHINES, (), is_due=True), ["made garden-cp-upgrade"]),
+        (
+            MARKED,
+            DueMachines(MACHINES, ("taints",), is_due=True),
+            ["made garden-cp-upgrade"],
+        ),  # it says that it is refused
+        (FALLS_BACK, DueMachines(MACHINES, (), is_due=True), ["made garden-cp-upgrade"]),
+        (FALLS_BACK, DueMachines(MACHINES, ("taints",), is_due=True), ["Warning FallbackToRollingUpdate", *UNMARKED]),
         (MARKED, DueMachines((), (), is_due=False), UNMARKED),
         ({**MARKED, PAUSED_ANNOTATION: "by hand"}, DueMachines((), (), is_due=False), ["unmarked"]),
     ],
@@ -173,7 +177,7 @@ def test_upgrade_ends_when_no_node_is_under_way(
     of: Object, node_upgrades: tuple[Object, ...], annotations: dict[str, str], reason: str
 ) -> None:
     refused = ("taints",) if annotations is FALLS_BACK else ()
-    due = DueMachines(ONE, refused, is_due=True)
+    due = DueMachines(MACHINES, refused, is_due=True)
     outcome, did = ended(advance, annotations, due=due, of=of, node_upgrades=node_upgrades)
     assert isinstance(outcome, Wait | Continue)
     assert (outcome.reason if isinstance(outcome, Wait) else "") == reason

@@ -133,11 +133,11 @@ class Packed:
         after = list(state)
         for place in range(PARTS, PARTS + 3 * epochs):
             key = (place, state[place], disturbed)
-            found = self._later.get(key)
-            if found is None:
-                found = self._later[key] = self._part_later(place - PARTS, state[place], disturbed)
-            after[place] = found[0]
-            overdue = overdue or found[1]
+            value = self._later.get(key)
+            if value is None:
+                value = self._later[key] = self._part_later(place - PARTS, state[place], disturbed)
+            after[place] = value[0]
+            overdue = overdue or value[1]
         if overdue and not self.system.scenario.slow:
             return
         if overdue and not disturbed:
@@ -163,7 +163,7 @@ def explored(scenario: Scenario, *, only: str = "", most: int = 3_000_000, ends:
     judged: Mapping[str, Callable[[State], bool]] = {
         name: _of_packed(packed, holds) for name, holds in invariants(packed.system).items() if name.startswith(only)
     }
-    found = explore(
+    outcome = explore(
         packed.first,
         packed.successors,
         judged,
@@ -171,11 +171,11 @@ def explored(scenario: Scenario, *, only: str = "", most: int = 3_000_000, ends:
         goal=packed.is_over if ends else None,
     )
     result: Exploration[World] = Exploration(
-        found.states, found.transitions, found.depth, happened=found.happened, goals=found.goals
+        outcome.states, outcome.transitions, outcome.depth, happened=outcome.happened, goals=outcome.goals
     )
-    if found.violation is not None:
-        result.violation = Violation(found.violation.invariant, _worlds(packed, found.violation.trace))
-    result.stuck = None if found.stuck is None else _worlds(packed, found.stuck)
+    if outcome.violation is not None:
+        result.violation = Violation(outcome.violation.invariant, _worlds(packed, outcome.violation.trace))
+    result.stuck = None if outcome.stuck is None else _worlds(packed, outcome.stuck)
     return result
 
 

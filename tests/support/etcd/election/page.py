@@ -22,9 +22,9 @@ from tests.support.etcd.election.world import World
 PAGE = Path(__file__).parents[4] / "docs" / "etcd-election.md"
 
 
-def row(bounds: Bounds, found: Exploration[World]) -> str:
+def row(bounds: Bounds, value: Exploration[World]) -> str:
     """The row of an exploration: what may happen, how many states and transitions it has, and which tests run it."""
-    return f"| {bounds.name} | {found.states:,} | {found.transitions:,} | {'soak' if bounds.large else 'test'} |"
+    return f"| {bounds.name} | {value.states:,} | {value.transitions:,} | {'soak' if bounds.large else 'test'} |"
 
 
 def hole_row(hole: Hole, violation: Violation[World]) -> str:
@@ -41,8 +41,8 @@ def story(hole: Hole, violation: Violation[World]) -> str:
 
 def lease_row(name: str, bounds: leases.Leases) -> str:
     """The row of leases with some rule or time changed."""
-    found = leases.explored(bounds)
-    return f"| {name} | {found.states:,} | {'yes' if found.violation is None else 'no'} |"
+    result = leases.explored(bounds)
+    return f"| {name} | {result.states:,} | {'yes' if result.violation is None else 'no'} |"
 
 
 LEASES: dict[str, leases.Leases] = {
@@ -99,10 +99,10 @@ def _holes(head: str, holes: tuple[Hole, ...]) -> Iterator[str]:
     yield f"| {head} | breaks | after steps |"
     yield "|---|---|---|"
     for hole in holes:
-        found = explored(hole.scenario, only=hole.breaks, ends=False)
-        assert found.violation is not None, hole.name
-        print(story(hole, found.violation))
-        yield hole_row(hole, found.violation)
+        result = explored(hole.scenario, only=hole.breaks, ends=False)
+        assert result.violation is not None, hole.name
+        print(story(hole, result.violation))
+        yield hole_row(hole, result.violation)
 
 
 def _sets() -> Iterator[str]:

@@ -57,44 +57,44 @@ class Parties:
     def step_agent(self, epoch: int, number: int, event: AgentEvent) -> tuple[int, tuple[AgentAction, ...]]:
         """The agent after an event, and its actions."""
         key = (epoch, number, event)
-        found = self._steps.get(key)
-        if found is None:
+        value = self._steps.get(key)
+        if value is None:
             after, actions = agent.step(self._agents[epoch], self.agent(number), event, 0)
-            found = self._steps[key] = (self._values.number(_plain_agent(after)), actions)
-        return cast("tuple[int, tuple[AgentAction, ...]]", found)
+            value = self._steps[key] = (self._values.number(_plain_agent(after)), actions)
+        return cast("tuple[int, tuple[AgentAction, ...]]", value)
 
     def step_copier(
         self, epoch: int, predecessor: int, number: int, event: CopierEvent
     ) -> tuple[int, tuple[CopierAction, ...]]:
         """The copy after an event, and its actions."""
         key = (-epoch, predecessor, number, event)
-        found = self._steps.get(key)
-        if found is None:
+        value = self._steps.get(key)
+        if value is None:
             settings = copier.Settings(epoch, predecessor, CLUSTER, self._timing)
             after, actions = copier.step(settings, self.copier(number), event, 0)
-            found = self._steps[key] = (self._values.number(_plain_copier(after, self._scenario.writes_done)), actions)
-        return cast("tuple[int, tuple[CopierAction, ...]]", found)
+            value = self._steps[key] = (self._values.number(_plain_copier(after, self._scenario.writes_done)), actions)
+        return cast("tuple[int, tuple[CopierAction, ...]]", value)
 
     def later(self, number: int) -> int:
         """The same agent or copy a tick later."""
-        found = self._later.get(number)
-        if found is None:
+        stored = self._later.get(number)
+        if stored is None:
             value = self._values[number]
             after = self._aged_agent(value) if isinstance(value, Agent) else self._aged_copier(cast(Copier, value))
-            found = self._later[number] = self._values.number(after)
-        return found
+            stored = self._later[number] = self._values.number(after)
+        return stored
 
     def due(self, number: int) -> bool:
         """True if an agent or a copy wants to be told that time has passed."""
-        found = self._due.get(number)
-        if found is None:
+        stored = self._due.get(number)
+        if stored is None:
             value = self._values[number]
             if isinstance(value, Agent):
                 at = agent.due(self._agents[1], value)
             else:
                 at = copier.due(copier.Settings(2, 1, CLUSTER, self._timing), cast(Copier, value))
-            found = self._due[number] = at is not None and at <= 0
-        return found
+            stored = self._due[number] = at is not None and at <= 0
+        return stored
 
     def _aged_agent(self, old: Agent) -> Agent:
         grace = math.ceil(self._agents[1].timing.serving_grace)

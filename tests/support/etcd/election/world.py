@@ -161,11 +161,11 @@ class Interned:
 
     def number(self, value: Hashable) -> int:
         """The number of a value."""
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self._values)
+        stored = self._numbers.get(value)
+        if stored is None:
+            stored = self._numbers[value] = len(self._values)
             self._values.append(value)
-        return found
+        return stored
 
     def __getitem__(self, number: int) -> object:
         return self._values[number]

@@ -92,7 +92,7 @@ def test_status_of_the_proposal_is_where_readers_look() -> None:
 
 @pytest.mark.demand("G45")
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
-def test_epochs_have_keys_unlike_snapshots(one: int, other: int) -> None:
-    keys = {copy_operation_key(one), first_start_key(one), copy_operation_key(other), first_start_key(other)}
-    assert len(keys) == (2 if one == other else 4)
+def test_epochs_have_keys_unlike_snapshots(count: int, other: int) -> None:
+    keys = {copy_operation_key(count), first_start_key(count), copy_operation_key(other), first_start_key(other)}
+    assert len(keys) == (2 if count == other else 4)
     assert not any(folder in key for key in keys for folder in ("v1/", "v2/"))

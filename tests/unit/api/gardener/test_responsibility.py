@@ -75,11 +75,11 @@ EPOCHS = Ownership().add("a", "x").start(1, "a")
 WORDS: tuple[Last, ...] = (None, *((type, state) for type in OperationType for state in OperationState))
 
 
-def of_epochs(found: Shoot, owned: Ownership, restored: int | None = None) -> Shoot:
+def of_epochs(value: Shoot, owned: Ownership, restored: int | None = None) -> Shoot:
     annotations = {metadata_keys.OWNERSHIP: owned.render()}
     if restored is not None:
         annotations[metadata_keys.RESTORED_EPOCH] = str(restored)
-    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=annotations))
+    return msgspec.structs.replace(value, metadata=msgspec.structs.replace(value.metadata, annotations=annotations))
 
 
 @pytest.mark.parametrize("deleted", [False, True])

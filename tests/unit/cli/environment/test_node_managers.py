@@ -70,12 +70,12 @@ async def test_kubeconfigs_are_managed_while_they_are_there(tmp_path: Path) -> N
     oak, elm = tmp_path / "default.oak.kubeconfig", tmp_path / "default.elm.kubeconfig"
     oak.write_bytes(b"oak")
     elm.write_bytes(b"elm")
-    await eventually(lambda: sorted(managers.managed), lambda found: found == [b"elm", b"oak"])
+    await eventually(lambda: sorted(managers.managed), lambda value: value == [b"elm", b"oak"])
     oak.write_bytes(b"oak with a new certificate")
-    await eventually(lambda: sorted(managers.managed), lambda found: found == [b"elm", b"oak with a new certificate"])
+    await eventually(lambda: sorted(managers.managed), lambda value: value == [b"elm", b"oak with a new certificate"])
     assert other_managers(tmp_path) == [elm, oak]
     elm.unlink()
-    await eventually(lambda: managers.managed, lambda found: found == [b"oak with a new certificate"])
+    await eventually(lambda: managers.managed, lambda value: value == [b"oak with a new certificate"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert managers.managed == []

@@ -60,9 +60,9 @@ def test_cloud_init_writes_files_and_starts_kubelet() -> None:
     files = [{"path": BOOTSTRAP_KUBECONFIG, "content": "a\nb: '{{ c }}'"}]
     head, _, told = cloud_config(msgspec.json.encode({"files": files})).partition(b"\n")
     assert head == b"#cloud-config"
-    found = json.loads(told)
-    assert found["write_files"] == [{**files[0], "permissions": "0600"}]
-    assert found["runcmd"] == list(COMMANDS)
+    document = json.loads(told)
+    assert document["write_files"] == [{**files[0], "permissions": "0600"}]
+    assert document["runcmd"] == list(COMMANDS)
 
 
 def test_machine_without_a_cluster_is_no_node() -> None:
@@ -80,5 +80,5 @@ def test_machine_without_a_cluster_is_no_node() -> None:
 )
 def test_nodes_have_the_newest_allowed_version(built: list[str], taken: str | None) -> None:
     bases = [Base(version, Path(), Path(), {}, "") for version in built]
-    found = newest_base(bases, "1.36.3")
-    assert (found and found.version) == taken
+    result = newest_base(bases, "1.36.3")
+    assert (result and result.version) == taken

@@ -66,10 +66,10 @@ def test_no_server_hides_what_others_said(name: str) -> None:
 
 
 def test_valid_object_stays_valid_while_place_is_away() -> None:
-    found = told(AWAY, "", before=VALID)
-    assert found.status == VALID
-    assert found.away == NoAnswer("Unreachable", "place a: it can't be reached")
-    assert found.is_soon
+    result = told(AWAY, "", before=VALID)
+    assert result.status == VALID
+    assert result.away == NoAnswer("Unreachable", "place a: it can't be reached")
+    assert result.is_soon
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_object_becomes_invalid_by_a_finding_or_change(answers: tuple[str | NoAn
 def test_unchecked_config_is_judged_without_a_server() -> None:
     status = Checked(failure_message="another spec")
     judged = CheckPlan[Query, str]((), lambda told: Evaluation(status, [f"{len(told)} answers are too few"]))
-    found = conclude(Checked(), GENERATION, judged, ())
-    assert (found.status.spec_valid, found.status.failure_message) == (False, "0 answers are too few")
-    assert (found.is_answered, found.is_settled_by_secrets, found.is_soon) == (False, False, True)
-    found = conclude(Checked(), GENERATION, CheckPlan[Query, str]((), lambda _told: Evaluation(status, ())), ())
-    assert (found.status.spec_valid, found.is_answered, found.is_settled_by_secrets) == (True, False, False)
+    result = conclude(Checked(), GENERATION, judged, ())
+    assert (result.status.spec_valid, result.status.failure_message) == (False, "0 answers are too few")
+    assert (result.is_answered, result.is_settled_by_secrets, result.is_soon) == (False, False, True)
+    result = conclude(Checked(), GENERATION, CheckPlan[Query, str]((), lambda _told: Evaluation(status, ())), ())
+    assert (result.status.spec_valid, result.is_answered, result.is_settled_by_secrets) == (True, False, False)
 
 
 def test_time_helps_unless_no_server_may_be_asked() -> None:

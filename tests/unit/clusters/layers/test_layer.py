@@ -70,8 +70,8 @@ def test_later_managers_own_release_has_what_it_brings() -> None:
     ],
 )
 def test_the_release_of_an_eksa_version(eksa_version: str | None, expected: str | None) -> None:
-    found = release(eksa_version)
-    assert (str(found) if found else None) == expected
+    result = release(eksa_version)
+    assert (str(result) if result else None) == expected
 
 
 def reference(name: str) -> Tree:
@@ -83,10 +83,10 @@ def test_cluster_with_bundles_has_their_first_release(version: str, first: str) 
     """Several releases may share Bundles; a later one that does so too changes nothing for it."""
     bundles = RELEASES.release(version).bundles.metadata.name
     old = example(eksaVersion=None, bundlesRef=reference(bundles))
-    found = observer(*old).scope(GARDEN)
-    assert found is not None
-    assert found.render_input is not None
-    assert [layer.name for layer in found.render_input.layers] == layer_names(first)
+    scope = observer(*old).scope(GARDEN)
+    assert scope is not None
+    assert scope.render_input is not None
+    assert [layer.name for layer in scope.render_input.layers] == layer_names(first)
 
 
 def test_missing_release_gives_nobody_other_layers() -> None:
@@ -105,8 +105,8 @@ def test_missing_release_gives_nobody_other_layers() -> None:
 
 def test_cluster_with_foreign_bundles_has_the_base() -> None:
     cluster = example(eksaVersion=None, bundlesRef=reference("mine"))[0]
-    found = observer(cluster, datacenter()).layers_of(read(as_object(cluster)))
-    assert [layer.name for layer in found] == ["base"]
+    result = observer(cluster, datacenter()).layers_of(read(as_object(cluster)))
+    assert [layer.name for layer in result] == ["base"]
 
 
 @pytest.mark.parametrize("isolation", [Isolation.GATE, Isolation.OFF])

@@ -50,7 +50,7 @@ def test_each_layer_has_a_golden_story_of_its_changes(number: int) -> None:
 
 
 def test_layers_are_ordered_by_release_with_own_names() -> None:
-    assert all(one.since <= other.since for one, other in pairwise(LAYERS))
+    assert all(item.since <= other.since for item, other in pairwise(LAYERS))
     assert len(set(NAMES)) == len(LAYERS)
 
 

@@ -26,8 +26,8 @@ def cluster(**spec: Any) -> Tree:
 
 
 def spec(live: Tree | None, manifest: Tree) -> Tree:
-    found: Tree = applied(as_object(live) if live is not None else None, manifest, now=NOW).tree["spec"]
-    return found
+    result: Tree = applied(as_object(live) if live is not None else None, manifest, now=NOW).tree["spec"]
+    return result
 
 
 def test_a_new_object_is_as_the_manifest_says() -> None:

@@ -14,8 +14,8 @@ def changes(old: Tree, new: Tree, kind: str = "") -> list[FieldChange]:
 
 
 def test_differing_fields_are_named_with_both_values() -> None:
-    found = changes({"a": 1, "b": {"c": "x", "d": True}}, {"a": 2, "b": {"d": True}, "e": [1]})
-    assert found == [
+    results = changes({"a": 1, "b": {"c": "x", "d": True}}, {"a": 2, "b": {"d": True}, "e": [1]})
+    assert results == [
         FieldChange("spec.a", 1, 2),
         FieldChange("spec.b.c", "x", None),
         FieldChange("spec.e", None, [1]),
@@ -55,14 +55,14 @@ def test_status_names_and_bookkeeping_are_no_change() -> None:
 )
 def test_possibly_secret_values_are_not_shown(spec: Tree) -> None:
     for old, new in (({}, spec), (spec, {})):
-        found = changes(old, new)
-        assert found
-        assert "hunter2" not in repr(found)
+        results = changes(old, new)
+        assert results
+        assert "hunter2" not in repr(results)
 
 
 def test_data_of_secrets_is_hidden_but_not_their_names() -> None:
-    found = field_changes({"data": {"value": "aGV5"}}, {"data": {"value": "aG8="}}, "Secret")
-    assert list(found) == [FieldChange("data.value", HIDDEN, HIDDEN)]
+    result = field_changes({"data": {"value": "aGV5"}}, {"data": {"value": "aG8="}}, "Secret")
+    assert list(result) == [FieldChange("data.value", HIDDEN, HIDDEN)]
     assert changes({}, {"secretRef": {"name": "a"}}) == [FieldChange("spec.secretRef", None, {"name": "a"})]
 
 

@@ -120,19 +120,19 @@ def test_a_cluster_as_it_should_be_keeps_its_machines() -> None:
 
 
 def test_upgrade_replaces_all_machines_and_says_why() -> None:
-    found = groups_of(
+    results = groups_of(
         changed(
             {"controlPlaneConfiguration": {"count": 3}},
             kubernetesVersion="1.36",
             controlPlaneConfiguration={"count": 3},
         )
     )
-    assert names(found[""]) == ["cp-2", "cp-1", "cp-0"]  # the oldest first
-    assert found[""].coming == 3
-    assert found[""].going[0].why[0] == "version"
-    assert "infrastructure.customImage" in found[""].going[0].why
-    assert names(found["garden-md-0"]) == ["garden-md-0-a-0", "garden-md-0-a-1"]
-    assert found["garden-md-0"].going[0].why == ("version", "infrastructure.customImage")
+    assert names(results[""]) == ["cp-2", "cp-1", "cp-0"]  # the oldest first
+    assert results[""].coming == 3
+    assert results[""].going[0].why[0] == "version"
+    assert "infrastructure.customImage" in results[""].going[0].why
+    assert names(results["garden-md-0"]) == ["garden-md-0-a-0", "garden-md-0-a-1"]
+    assert results["garden-md-0"].going[0].why == ("version", "infrastructure.customImage")
 
 
 def test_machines_that_are_upgraded_in_place_stay() -> None:
@@ -142,10 +142,10 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
         "workerNodeGroupConfigurations": [GROUPS[0] | in_place],
     }
     scope = changed(before, **before, kubernetesVersion="1.36")
-    for found in (groups_of(scope), {group.name: group for group in groups(simulate(scope), None, KNOWN)}):
-        assert [(group.going, group.coming) for group in found.values()] == [((), 0), ((), 0)]
-        assert [len(group.upgraded) for group in found.values()] == [3, 2]
-        assert found[""].upgraded[0].why[0] == "version"
+    for element in (groups_of(scope), {group.name: group for group in groups(simulate(scope), None, KNOWN)}):
+        assert [(group.going, group.coming) for group in element.values()] == [((), 0), ((), 0)]
+        assert [len(group.upgraded) for group in element.values()] == [3, 2]
+        assert element[""].upgraded[0].why[0] == "version"
     assert {item.name for item in groups_of(scope)["garden-md-0"].upgraded} == {"garden-md-0-a-0", "garden-md-0-a-1"}
     live = objects(front_end=FrontEnd.HOOKS, **before)
     scope = made(objects=live, front_end=FrontEnd.HOOKS, **before, kubernetesVersion="1.36")
@@ -176,9 +176,9 @@ def test_upgraded_workers_are_not_upgraded_again(version: str, is_broken_off: bo
     )
     done = machine_objects(recorded, KubeadmConfig(metadata=config), infrastructure)
     half = Fleet([done if item is first else item for item in there.machines], there.sets)
-    found = {group.name: group for group in groups(simulate(scope), half, KNOWN)}["garden-md-0"]
-    assert (found.present, found.going, found.coming) == (2, (), 0)
-    assert [item.name for item in found.upgraded] == ["garden-md-0-a-0", "garden-md-0-a-1"][2 - left :]
+    result = {group.name: group for group in groups(simulate(scope), half, KNOWN)}["garden-md-0"]
+    assert (result.present, result.going, result.coming) == (2, (), 0)
+    assert [item.name for item in result.upgraded] == ["garden-md-0-a-0", "garden-md-0-a-1"][2 - left :]
 
 
 @pytest.mark.parametrize(("group", "lost"), [("", "cp-1"), ("garden-md-0", "garden-md-0-a-1")])
@@ -188,16 +188,16 @@ def test_group_without_kubeadm_config_is_not_in_place(group: str, lost: str, fal
     reference = {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": lost}
     there = fleet(scope)
 
-    def without(one: MachineObjects) -> MachineObjects:
-        tree = one.object.tree
+    def without(first: MachineObjects) -> MachineObjects:
+        tree = first.object.tree
         tree["spec"]["bootstrap"] = {"configRef": reference}
-        return MachineObjects(as_object(tree), None, one.infrastructure)
+        return MachineObjects(as_object(tree), None, first.infrastructure)
 
     half = Fleet([without(item) if item.name == lost else item for item in there.machines], there.sets)
-    found = {item.name: item for item in groups(simulate(scope), half, KNOWN)}
-    assert (found[group].going, found[group].coming, found[group].upgraded) == ((), 0, ())
-    assert [len(one.upgraded) > 0 for name, one in found.items() if name != group] == [True]
-    told = refused_in_place(list(found.values()), "garden")
+    results = {item.name: item for item in groups(simulate(scope), half, KNOWN)}
+    assert (results[group].going, results[group].coming, results[group].upgraded) == ((), 0, ())
+    assert [len(first.upgraded) > 0 for name, first in results.items() if name != group] == [True]
+    told = refused_in_place(list(results.values()), "garden")
     assert told.startswith(f"InPlaceUpgradeFailed: KubeadmConfig {lost} of Machine {lost} does not exist, so ")
     assert "restore it, or delete the Machine" in told
 
@@ -215,8 +215,8 @@ def test_fallback_replacement_of_machines_says_why() -> None:
     fallback = "RollingUpdate"
     scope = changed(in_place_spec(fallback), **in_place_spec(fallback, certSans=["a.b"]), kubernetesVersion="1.36")
     certificate = "bootstrap.clusterConfiguration.apiServer.certSANs"
-    for found in (groups_of(scope), {group.name: group for group in groups(simulate(scope), None, KNOWN)}):
-        control_plane, workers = found[""], found["garden-md-0"]
+    for element in (groups_of(scope), {group.name: group for group in groups(simulate(scope), None, KNOWN)}):
+        control_plane, workers = element[""], element["garden-md-0"]
         assert (len(control_plane.replaced), control_plane.upgraded) == (3, ())
         assert (control_plane.fallback, workers.fallback) == ((certificate,), ())
         assert (len(workers.upgraded), workers.going) == (2, ())
@@ -257,20 +257,20 @@ def test_scaling_replaces_nothing() -> None:
 
 def test_the_machines_of_a_group_that_is_removed_go() -> None:
     two = [{"name": "md-0", "count": 2}, {"name": "md-1", "count": 1}]
-    found = groups_of(changed({"workerNodeGroupConfigurations": two}, workerNodeGroupConfigurations=GROUPS))
-    assert names(found["garden-md-1"]) == ["garden-md-1-a-0"]
-    assert found["garden-md-1"].going[0].why == (GROUP_REMOVED,)
+    results = groups_of(changed({"workerNodeGroupConfigurations": two}, workerNodeGroupConfigurations=GROUPS))
+    assert names(results["garden-md-1"]) == ["garden-md-1-a-0"]
+    assert results["garden-md-1"].going[0].why == (GROUP_REMOVED,)
 
 
 def test_a_new_group_is_made_at_once() -> None:
-    found = groups_of(changed(workerNodeGroupConfigurations=[*GROUPS, {"name": "md-1", "count": 3}]))["garden-md-1"]
-    assert (found.present, found.coming, found.rounds) == (0, 3, 1)
+    result = groups_of(changed(workerNodeGroupConfigurations=[*GROUPS, {"name": "md-1", "count": 3}]))["garden-md-1"]
+    assert (result.present, result.coming, result.rounds) == (0, 3, 1)
 
 
 def test_shrinking_control_plane_makes_what_it_needs() -> None:
     before = {"controlPlaneConfiguration": {"count": 3}}
-    found = groups_of(changed(before, kubernetesVersion="1.36", controlPlaneConfiguration={"count": 1}))[""]
-    assert (len(found.going), found.coming) == (3, 1)
+    result = groups_of(changed(before, kubernetesVersion="1.36", controlPlaneConfiguration={"count": 1}))[""]
+    assert (len(result.going), result.coming) == (3, 1)
 
 
 def test_machines_of_reverted_rollout_are_those_to_go() -> None:
@@ -292,8 +292,8 @@ def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[MachineO
         "metadata": {"name": f"{deployment}-b", "ownerReferences": owner("MachineDeployment", deployment)},
         "spec": {"clusterName": "garden", "selector": {}, "template": template},
     }
-    one = machine(f"{deployment}-b-0", "MachineSet", f"{deployment}-b", template["spec"])
-    return [machine_objects(one)], msgspec.convert(tree, MachineSet)
+    result = machine(f"{deployment}-b-0", "MachineSet", f"{deployment}-b", template["spec"])
+    return [machine_objects(result)], msgspec.convert(tree, MachineSet)
 
 
 def test_unreadable_machines_are_counted_by_replicas() -> None:

@@ -96,9 +96,9 @@ def no_release_to_take() -> Case:
 
 def objects_missing() -> Case:
     tree = cluster() | {"status": settled()}
-    found = observer(tree, datacenter()).scope(GARDEN)
-    assert found is not None
-    tree["metadata"]["annotations"] = {metadata_keys.GATE_ANNOTATION: found.content_hash}
+    scope = observer(tree, datacenter()).scope(GARDEN)
+    assert scope is not None
+    tree["metadata"]["annotations"] = {metadata_keys.GATE_ANNOTATION: scope.content_hash}
     return Case([tree, datacenter()])
 
 
@@ -113,10 +113,10 @@ def not_adopted() -> Case:
 
 
 def with_their_controller() -> Case:
-    found = objects()
-    made = as_object(next(tree for tree in found if tree["apiVersion"].startswith("cluster.x-k8s.io/")))
+    results = objects()
+    made = as_object(next(tree for tree in results if tree["apiVersion"].startswith("cluster.x-k8s.io/")))
     record = Adoption(*GARDEN, objects=("Cluster garden",))
-    return case(None, *found, record_tree(record, made), eks_anywhere.controller())
+    return case(None, *results, record_tree(record, made), eks_anywhere.controller())
 
 
 def rivals() -> Case:
@@ -125,22 +125,22 @@ def rivals() -> Case:
 
 
 def taken() -> Case:
-    found = objects()
-    of_kind(found, "KubeadmControlPlane")["metadata"]["labels"][CLUSTER_NAMESPACE_LABEL] = "team-b"
-    return case(None, *found)
+    results = objects()
+    of_kind(results, "KubeadmControlPlane")["metadata"]["labels"][CLUSTER_NAMESPACE_LABEL] = "team-b"
+    return case(None, *results)
 
 
 def upgrade_refused() -> Case:
-    found = objects(**asked(), front_end=HOOKS)
-    control_plane = of_kind(found, "KubeadmControlPlane")
+    results = objects(**asked(), front_end=HOOKS)
+    control_plane = of_kind(results, "KubeadmControlPlane")
     control_plane["metadata"]["annotations"][IN_PLACE_REFUSED] = refusal(1, "files can't be changed in place")
     control_plane["status"] |= {"upToDateReplicas": 0}
-    return case(asked(), *found, DISCOVERED, front_end=HOOKS)
+    return case(asked(), *results, DISCOVERED, front_end=HOOKS)
 
 
 def upgrade_failed() -> Case:
-    found = objects()
-    control_plane = of_kind(found, "KubeadmControlPlane")
+    results = objects()
+    control_plane = of_kind(results, "KubeadmControlPlane")
     marks = {"controlplane.clusters.x-k8s.io/in-place-upgrade-needed": "true"}
     control_plane["metadata"]["annotations"] = marks | {"cluster.x-k8s.io/paused": "in-place-upgrade"}
     metadata = {
@@ -170,28 +170,28 @@ def upgrade_failed() -> Case:
         },
         "status": {"conditions": [{"type": "Ready", **said}, {"type": PROGRESSING, **said}]},
     }
-    return case(None, *found, upgrade)
+    return case(None, *results, upgrade)
 
 
 def remediation_stopped() -> Case:
-    found = objects(control_plane={"readyReplicas": 0})
-    check = next(item for item in found if item["metadata"]["name"] == "garden-kcp-unhealthy")
+    results = objects(control_plane={"readyReplicas": 0})
+    check = next(item for item in results if item["metadata"]["name"] == "garden-kcp-unhealthy")
     said = {"cluster.x-k8s.io/paused": "true", metadata_keys.REMEDIATION_STOPPED_ANNOTATION: "a@b"}
     check["metadata"]["annotations"] = said
-    return case(None, *found)
+    return case(None, *results)
 
 
-def drifted(found: Sequence[Tree], annotations: Tree | None = None, **env: Any) -> Case:
+def drifted(value: Sequence[Tree], annotations: Tree | None = None, **env: Any) -> Case:
     """A settled Cluster whose workers somebody scaled by hand, which its annotation has corrected."""
-    of_kind(found, "MachineDeployment")["spec"]["replicas"] = 9
+    of_kind(value, "MachineDeployment")["spec"]["replicas"] = 9
     marks = {metadata_keys.DRIFT_ANNOTATION: "correct"} | (annotations or {})
-    return Case([cluster(annotations=marks) | {"status": settled()}, datacenter(), *found], **env)
+    return Case([cluster(annotations=marks) | {"status": settled()}, datacenter(), *value], **env)
 
 
 def of_others() -> Case:
-    found = objects()
-    of_kind(found, "MachineHealthCheck")["metadata"]["labels"][CLUSTER_NAMESPACE_LABEL] = "team-b"
-    return drifted(found)
+    results = objects()
+    of_kind(results, "MachineHealthCheck")["metadata"]["labels"][CLUSTER_NAMESPACE_LABEL] = "team-b"
+    return drifted(results)
 
 
 def needing_an_image_more() -> Case:
@@ -309,8 +309,8 @@ class Server:
     async def request(self, request: Request) -> Response:
         if request.method == "GET":
             asked = dict(request.query).get("fieldSelector", "")
-            found = [secret for secret in self._secrets if asked == f"metadata.name={secret['metadata']['name']}"]
-            body = {"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "9"}, "items": found}
+            results = [secret for secret in self._secrets if asked == f"metadata.name={secret['metadata']['name']}"]
+            body = {"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "9"}, "items": results}
             return Response(200, json.dumps(body).encode())
         self.written.append(request.path)
         return Response(200, request.body)
@@ -326,9 +326,9 @@ def observed(case: Case) -> ClusterObserver:
 
 
 def scope_of(case: Case) -> Scope:
-    found = observed(case).scope(GARDEN)
-    assert found is not None
-    return found
+    scope = observed(case).scope(GARDEN)
+    assert scope is not None
+    return scope
 
 
 def acted(case: Case, server: Server | None = None) -> Outcome:
@@ -425,8 +425,8 @@ def test_obstacle_that_time_removes_stops_no_preview() -> None:
 
 
 def refused_and_changed(**spec: Any) -> Scope:
-    found = [tree for tree in upgrade_refused().trees if tree["metadata"].get("finalizers") != [CLUSTER_FINALIZER]]
-    return scope_of(Case([cluster(asked() | spec), *found], HOOKS))
+    results = [tree for tree in upgrade_refused().trees if tree["metadata"].get("finalizers") != [CLUSTER_FINALIZER]]
+    return scope_of(Case([cluster(asked() | spec), *results], HOOKS))
 
 
 def test_report_on_a_changing_object_stops_no_plan() -> None:

@@ -230,11 +230,11 @@ async def test_members_behind_their_backups_serve_nothing(monkeypatch: pytest.Mo
     made._parts = SimpleNamespace(guard=Guard(1), peers=peers, etcd=Etcd(7), store=None, data=data)  # type: ignore[assignment]
     reach = 9
 
-    async def found(*_: object) -> Any:
+    async def inventory(*_: object) -> Any:
         return SERVED
 
-    made._objects = SimpleNamespace(served=found)  # type: ignore[assignment]
-    monkeypatch.setattr(module, "read_inventory", found)
+    made._objects = SimpleNamespace(served=inventory)  # type: ignore[assignment]
+    monkeypatch.setattr(module, "read_inventory", inventory)
     monkeypatch.setattr(module, "usable_snapshots", lambda *_: SimpleNamespace(latest=None))
     monkeypatch.setattr(module, "target", lambda _usable: reach)
     with pytest.raises(NotStarted, match="the members are at revision 7, behind their backups, which are at 9"):

@@ -104,9 +104,9 @@ def test_the_endpoint_of_azure_is_of_its_domain(
 ) -> None:
     """Without one it is the provider's."""
     files(tmp_path / "azure", storageAccount="apples", storageKey="a", **values)
-    found = CredentialFiles(Kind.AZURE, tmp_path / "azure").load()
+    document = CredentialFiles(Kind.AZURE, tmp_path / "azure").load()
     environ = {"AZURE_STORAGE_API_ENDPOINT": emulator}
-    assert clients._Settings(parse("az://container/a"), found, environ, "").endpoint == endpoint
+    assert clients._Settings(parse("az://container/a"), document, environ, "").endpoint == endpoint
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "\x00", '{"type": 1'])

@@ -97,7 +97,7 @@ def test_components_that_do_not_fit_are_refused(
 
 def test_etcd_needs_its_own_providers() -> None:
     """One problem for each kind that is nowhere."""
-    found = list(problems(ALL, replace(NEEDED, has_external_etcd=True)))
-    assert [problem.partition(",")[0] for problem in found] == [
+    results = list(problems(ALL, replace(NEEDED, has_external_etcd=True)))
+    assert [problem.partition(",")[0] for problem in results] == [
         f"no provider with kind {kind.resource.kind}" for kind in etcdadm.KINDS
     ]

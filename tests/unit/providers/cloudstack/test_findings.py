@@ -26,7 +26,7 @@ THERE: dict[ObjectType, list[Entity]] = {
     ],
     ObjectType.AFFINITY_GROUP: [Entity("group-a", "a")],
 }
-FOUND = Answers(1, 1, 1)
+ALL_PRESENT = Answers(1, 1, 1)
 DEPRECATED: dict[str, Any] = {
     "availabilityZones": [],
     "zones": [{"name": "zone-1", "network": {"name": "network-1"}}],
@@ -36,7 +36,7 @@ DEPRECATED: dict[str, Any] = {
 }
 
 
-def of_machines(answers: Answers = FOUND, **changes: Any) -> list[str]:
+def of_machines(answers: Answers = ALL_PRESENT, **changes: Any) -> list[str]:
     """The problems of the example's machine config, changed."""
     tree = of(manifest(), "CloudStackMachineConfig") | changes
     spec = msgspec.convert({"spec": tree}, CloudStackMachineConfig).spec
@@ -53,7 +53,7 @@ def of_machines(answers: Answers = FOUND, **changes: Any) -> list[str]:
     return list(findings.judge_machines(spec, here.availability_zones[0], answers_of_config))
 
 
-def of_datacenter(answers: Answers = FOUND, **changes: Any) -> list[str]:
+def of_datacenter(answers: Answers = ALL_PRESENT, **changes: Any) -> list[str]:
     tree = of(manifest(), "CloudStackDatacenterConfig") | changes
     (fields,) = findings.zones_of(msgspec.convert({"spec": tree}, CloudStackDatacenterConfig).spec)
     network = findings.network_of(fields.zone)
@@ -148,7 +148,7 @@ ZONE = "spec.availabilityZones[0]"
         (Answers(1, 1, 0), {}, f"{ZONE}.account: found admin; domain ROOT has no such account, {CANT}"),
         (Answers(1, 1, 0), DEPRECATED, f"spec.account: found admin; domain ROOT has no such account, {CANT}"),
         (
-            FOUND,
+            ALL_PRESENT,
             DEPRECATED | {"zones": [{"name": "zone-1", "network": {"name": "nets"}}]},
             f"spec.zones[0].network.name: found nets; zone zone-1 has no such network, {CANT}",
         ),

@@ -316,11 +316,11 @@ def test_no_check_comes_for_a_deleted_object(is_deleted: bool) -> None:
     machines = child(VSphereMachineConfig, MACHINES).tree
     if is_deleted:
         machines["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    found = list(
+    results = list(
         PROBLEMS(CLUSTER, [Object(to_bytes(machines)), child(VSphereDatacenterConfig, DATACENTER, **FREE)], True)
     )
-    assert [item.reason for item in found] == ["LinkedObjectsNotChecked"]
-    assert [item.ends_by_itself for item in found] == [not is_deleted]
+    assert [item.reason for item in results] == ["LinkedObjectsNotChecked"]
+    assert [item.ends_by_itself for item in results] == [not is_deleted]
 
 
 def test_a_question_of_a_bare_name_has_no_path() -> None:

@@ -46,9 +46,9 @@ def objects() -> dict[tuple[str, str, str], Tree]:
 
 
 def test_deployments_have_names_that_tools_look_for() -> None:
-    found = {(namespace, name) for kind, namespace, name in objects() if kind == "Deployment"}
+    results = {(namespace, name) for kind, namespace, name in objects() if kind == "Deployment"}
     labelled = [part for part in COMPONENTS if part.is_required and part.label]
-    assert found == {(part.namespace, part.deployment) for part in labelled}
+    assert results == {(part.namespace, part.deployment) for part in labelled}
     for part in labelled:
         deployment = objects()["Deployment", part.namespace, part.deployment]
         assert deployment["metadata"]["labels"]["cluster.x-k8s.io/provider"] == part.label

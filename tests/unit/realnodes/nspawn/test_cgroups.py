@@ -47,16 +47,16 @@ def cpuset(root: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("mounts", "found"),
+    ("mounts", "value"),
     [
         (V1, ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd"]),
         (BOTH, ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"]),
         (V2, ["/sys/fs/cgroup"]),
     ],
 )
-def test_hierarchies_are_known_by_their_mounts(tmp_path: Path, mounts: str, found: list[str]) -> None:
+def test_hierarchies_are_known_by_their_mounts(tmp_path: Path, mounts: str, value: list[str]) -> None:
     (tmp_path / "mounts").write_text(mounts)
-    assert cgroups.hierarchies(tmp_path / "mounts") == [Path(folder) for folder in found]
+    assert cgroups.hierarchies(tmp_path / "mounts") == [Path(folder) for folder in value]
 
 
 def test_groups_of_node_have_what_kubelet_needs_on_v2(tmp_path: Path, use: Use) -> None:
@@ -97,13 +97,13 @@ def test_on_v1_node_gets_cpus_and_memory_of_machine(tmp_path: Path, use: Use) ->
 
 
 def test_node_is_all_processes_of_its_groups(tmp_path: Path, use: Use) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    for folder, processes in ((one / "espalier/esp-1", "7\n"), (one / "espalier/esp-1/kubelet/pod", "12\n9\n")):
+    result, other = tmp_path / "one", tmp_path / "other"
+    for folder, processes in ((result / "espalier/esp-1", "7\n"), (result / "espalier/esp-1/kubelet/pod", "12\n9\n")):
         folder.mkdir(parents=True)
         (folder / "cgroup.procs").write_text(processes)
     (other / "espalier/esp-1").mkdir(parents=True)
     (other / "espalier/esp-1/cgroup.procs").write_text("7\n9\n")
-    use(one, other)
+    use(result, other)
     assert list(cgroups.members("esp-1")) == [7, 9, 12]
     assert list(cgroups.members("esp-2")) == []
 

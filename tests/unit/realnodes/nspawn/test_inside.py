@@ -17,10 +17,10 @@ def written(folder: Path, path: str, content: str) -> NodeFolder:
 
 
 @pytest.mark.parametrize(
-    ("content", "found"), [("192.168.1.0/24\n", "192.168.1.0/24"), ("", None), ("fd00::/64\n", None), ("soon", None)]
+    ("content", "value"), [("192.168.1.0/24\n", "192.168.1.0/24"), ("", None), ("fd00::/64\n", None), ("soon", None)]
 )
-def test_a_node_says_which_addresses_its_pods_have(tmp_path: Path, content: str, found: str | None) -> None:
-    assert inside.pod_range(written(tmp_path, POD_RANGE, content)) == found
+def test_a_node_says_which_addresses_its_pods_have(tmp_path: Path, content: str, value: str | None) -> None:
+    assert inside.pod_range(written(tmp_path, POD_RANGE, content)) == value
 
 
 def test_a_node_without_a_range_has_none(tmp_path: Path) -> None:

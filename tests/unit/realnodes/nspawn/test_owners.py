@@ -64,8 +64,8 @@ async def arrives(env: Provider, *, authority: bytes = AUTHORITY, paused: bool =
     spec = {"paused": True} if paused else {}
     await env.client.create(Cluster.resource, body(Cluster.resource, "garden", spec=spec))
     await env.client.create(SECRET, secret(authority))
-    await env.until(Cluster.resource, "garden", lambda found: found is not None)
-    await env.until(SECRET, "garden-ca", lambda found: found is not None)
+    await env.until(Cluster.resource, "garden", lambda value: value is not None)
+    await env.until(SECRET, "garden-ca", lambda value: value is not None)
     await env.make_machine("garden-a", DATA, provider_id="docker:////garden-a")
 
 
@@ -94,7 +94,7 @@ async def test_node_is_not_taken_over_while_paused(tmp_path: Path) -> None:
     recorded(tmp_path / "nodes")
     async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), owner=TARGET) as env:
         await arrives(env, paused=True)
-        await env.until(DockerMachine.resource, "garden-a", lambda found: found is not None)
+        await env.until(DockerMachine.resource, "garden-a", lambda value: value is not None)
         assert env.state.nodes() == [NODE]
         patch = {"spec": {"paused": None}}
         await env.client.patch(Cluster.resource, "garden", "default", patch=patch, type=PatchType.MERGE)
@@ -115,9 +115,9 @@ async def test_deletion_for_a_move_leaves_the_node(tmp_path: Path, is_alone: boo
         await env.client.delete(DockerMachine.resource, "garden-a", "default")
         freed = {"metadata": {"finalizers": None}}
         await env.client.delete(Cluster.resource, "garden", "default")
-        await env.until(Cluster.resource, "garden", lambda found: found is None)
+        await env.until(Cluster.resource, "garden", lambda value: value is None)
         await env.client.patch(DockerMachine.resource, "garden-a", "default", patch=freed, type=PatchType.MERGE)
-        await env.until(DockerMachine.resource, "garden-a", lambda found: found is None)
+        await env.until(DockerMachine.resource, "garden-a", lambda value: value is None)
         await env.reconcile_machine("garden-a")
         assert env.state.nodes() == [msgspec.structs.replace(adopted[0], owner=owners.MOVED_AWAY)]
 
@@ -148,7 +148,7 @@ async def test_pause_that_no_cache_knows_keeps_the_node(tmp_path: Path, monkeypa
         ):
             await env.client.patch(resource, name, "default", patch=patch, type=PatchType.MERGE)
         await env.client.delete(DockerMachine.resource, "garden-a", "default")
-        await env.until(DockerMachine.resource, "garden-a", lambda found: found is None)
+        await env.until(DockerMachine.resource, "garden-a", lambda value: value is None)
         await env.reconcile_machine("garden-a")
         assert [node.owner for node in env.state.nodes()] == [TARGET]
 

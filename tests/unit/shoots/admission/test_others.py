@@ -225,9 +225,9 @@ def test_bucket_is_held_while_shoot_needs_its_backups() -> None:
 def test_gardenlet_makes_no_foreign_shoot_state() -> None:
     """It would choose the keys that the other one deploys."""
 
-    def refused(user: User, found: Shoot | None, uid: str = "1") -> list[str]:
+    def refused(user: User, value: Shoot | None, uid: str = "1") -> list[str]:
         owner = OwnerReference(api_version="core.gardener.cloud/v1beta1", kind="Shoot", name="x", uid=uid)
-        return [violation.message for violation in shoot_states.made_by_another_seed(state([owner]), found, user)]
+        return [violation.message for violation in shoot_states.made_by_another_seed(state([owner]), value, user)]
 
     own, theirs = shoot(), shoot(owned=Ownership().add("a", "x"))
     own.metadata.uid = theirs.metadata.uid = "1"
@@ -273,8 +273,8 @@ def state(owners: list[OwnerReference] | None = None, **parts: Any) -> ShootStat
     )
 
 
-def wrong(found: ShootState) -> list[tuple[str, str]]:
-    return [(violation.field, violation.message) for violation in shoot_states.violations(found)]
+def wrong(shoot_state: ShootState) -> list[tuple[str, str]]:
+    return [(violation.field, violation.message) for violation in shoot_states.violations(shoot_state)]
 
 
 def test_the_shape_of_a_shoot_state() -> None:

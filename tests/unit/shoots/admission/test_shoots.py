@@ -93,7 +93,7 @@ def shoot(
     return Object(msgspec.json.encode(tree))
 
 
-def found(old: Object | None, new: Object, user: User = ADMIN) -> list[tuple[str, str]]:
+def refusals(old: Object | None, new: Object, user: User = ADMIN) -> list[tuple[str, str]]:
     return [(violation.field, violation.message) for violation in violations(old, new, user, GARDEN)]
 
 
@@ -118,13 +118,13 @@ SETTLED = shoot("a", "a")
 
 
 def test_a_settled_shoot_moves_to_another_seed() -> None:
-    assert found(SETTLED, moved(SETTLED, "b")) == []
+    assert refusals(SETTLED, moved(SETTLED, "b")) == []
 
 
 @pytest.mark.demand("G34")
 def test_naming_the_seed_it_has_is_no_move() -> None:
     """G34."""
-    assert found(SETTLED, moved(SETTLED, "a"), MEMBER) == []
+    assert refusals(SETTLED, moved(SETTLED, "a"), MEMBER) == []
 
 
 @pytest.mark.parametrize(
@@ -139,29 +139,29 @@ def test_naming_the_seed_it_has_is_no_move() -> None:
     ],
 )
 def test_a_seed_that_can_not_have_the_shoot_is_refused(seed: str, message: str) -> None:
-    assert found(SETTLED, moved(SETTLED, seed)) == refused(message)
-    assert found(None, shoot(seed)) == refused(message)
+    assert refusals(SETTLED, moved(SETTLED, seed)) == refused(message)
+    assert refusals(None, shoot(seed)) == refused(message)
 
 
 @pytest.mark.demand("G35")
 def test_seed_that_is_not_ready_is_no_reason_to_refuse() -> None:
     """G35: the move waits for it."""
-    assert found(SETTLED, moved(SETTLED, "lost")) == []
+    assert refusals(SETTLED, moved(SETTLED, "lost")) == []
 
 
 def test_a_tolerated_taint_is_no_reason() -> None:
     tolerant = shoot("a", "a", tolerations=[{"key": "seed.gardener.cloud/protected"}])
-    assert found(tolerant, moved(tolerant, "tainted")) == []
+    assert refusals(tolerant, moved(tolerant, "tainted")) == []
 
 
 def test_a_shoot_can_not_leave_a_seed_without_backups() -> None:
     old = shoot("bare", "bare")
-    assert found(old, moved(old, "b")) == refused(messages.SOURCE_WITHOUT_BACKUP)
+    assert refusals(old, moved(old, "b")) == refused(messages.SOURCE_WITHOUT_BACKUP)
 
 
 def test_shoot_leaves_a_seed_that_is_gone() -> None:
     old = shoot("unknown", "unknown")
-    assert found(old, moved(old, "b")) == []
+    assert refusals(old, moved(old, "b")) == []
 
 
 @pytest.mark.demand("G33")
@@ -170,42 +170,42 @@ def test_shoot_leaves_a_seed_that_is_gone() -> None:
 )
 def test_a_shoot_whose_creation_is_not_finished_stays(old: Object) -> None:
     """G33."""
-    assert found(old, moved(old, "b")) == refused(messages.NOT_CREATED)
+    assert refusals(old, moved(old, "b")) == refused(messages.NOT_CREATED)
 
 
 def test_unheld_move_can_be_reverted_before_creation() -> None:
     """As `ReadyForMigration` advises with `MoveRefused`; once another epoch has begun, it can't."""
     old = shoot("b", "a", "Create", "Processing")
-    assert found(old, moved(old, "a")) == []
+    assert refusals(old, moved(old, "a")) == []
     begun = shoot("b", "a", "Create", "Processing", owned=Ownership().add("a", "x").add("b", "y"))
-    assert found(begun, moved(begun, "a")) == refused(messages.NOT_CREATED)
+    assert refusals(begun, moved(begun, "a")) == refused(messages.NOT_CREATED)
 
 
 def test_a_shoot_that_is_deleted_stays() -> None:
     old = shoot("a", "a", deleted=True)
-    assert found(old, moved(old, "b")) == refused(messages.DELETED)
+    assert refusals(old, moved(old, "b")) == refused(messages.DELETED)
 
 
 def test_a_shoot_never_goes_back_to_no_seed() -> None:
-    assert found(SETTLED, moved(SETTLED, None)) == refused(messages.SEED_STAYS_SET)
+    assert refusals(SETTLED, moved(SETTLED, None)) == refused(messages.SEED_STAYS_SET)
 
 
 def test_moving_write_changes_the_seed_only() -> None:
     new = moved(SETTLED, "b", hibernation={"enabled": True})
-    assert found(SETTLED, new) == refused(messages.ONLY_THE_SEED, "spec.hibernation")
+    assert refusals(SETTLED, new) == refused(messages.ONLY_THE_SEED, "spec.hibernation")
 
 
 def test_members_of_project_do_not_choose_another_seed() -> None:
-    assert found(SETTLED, moved(SETTLED, "b"), MEMBER) == refused(messages.MAY_NOT_MOVE)
+    assert refusals(SETTLED, moved(SETTLED, "b"), MEMBER) == refused(messages.MAY_NOT_MOVE)
     both = refused(messages.SPEC_OF_GARDENLET, "spec") + refused(messages.MAY_NOT_MOVE)
-    assert found(SETTLED, moved(SETTLED, "b"), gardenlet("a")) == both
-    assert found(SETTLED, moved(SETTLED, "b"), MOVER) == []
+    assert refusals(SETTLED, moved(SETTLED, "b"), gardenlet("a")) == both
+    assert refusals(SETTLED, moved(SETTLED, "b"), MOVER) == []
 
 
 def test_new_shoot_may_name_its_seed() -> None:
-    assert found(None, shoot("a"), MEMBER) == []
+    assert refusals(None, shoot("a"), MEMBER) == []
     unplaced = shoot(None)
-    assert found(unplaced, moved(unplaced, "a"), SCHEDULER) == []
+    assert refusals(unplaced, moved(unplaced, "a"), SCHEDULER) == []
 
 
 MOVING = shoot("b", "a", "Migrate", "Processing")
@@ -216,46 +216,46 @@ RESTORING = shoot("b", "b", "Restore", "Processing")
 @pytest.mark.parametrize("old", [MOVING, RESTORING, shoot("b", "b", "Migrate", "Succeeded")])
 @pytest.mark.parametrize("to", ["a", "c"])
 def test_a_second_migration_waits_for_the_first(old: Object, to: str) -> None:
-    assert found(old, moved(old, to)) == refused(messages.MOVING)
+    assert refusals(old, moved(old, to)) == refused(messages.MOVING)
 
 
 def test_move_that_has_not_begun_can_be_reverted() -> None:
-    assert found(WAITING, moved(WAITING, "a")) == []
-    assert found(WAITING, moved(WAITING, "lost")) == []
+    assert refusals(WAITING, moved(WAITING, "a")) == []
+    assert refusals(WAITING, moved(WAITING, "lost")) == []
 
 
 def test_move_that_has_begun_can_not_be_reverted() -> None:
     old = shoot("b", "a", owned=Ownership().add("a", "x").start(1, "a").add("b", "y"))
-    assert found(old, moved(old, "a")) == refused(messages.MOVING)
+    assert refusals(old, moved(old, "a")) == refused(messages.MOVING)
 
 
 def test_a_shoot_whose_destination_is_lost_moves_on() -> None:
     """A way out of every state."""
     restoring, moving = shoot("lost", "lost", "Restore", "Processing"), shoot("lost", "a", "Migrate", "Error")
-    assert found(restoring, moved(restoring, "a")) == []
-    assert found(moving, moved(moving, "b")) == []
-    assert found(moving, moved(moving, "a")) == refused(messages.MOVING)  # what was stopped there is not begun anew
+    assert refusals(restoring, moved(restoring, "a")) == []
+    assert refusals(moving, moved(moving, "b")) == []
+    assert refusals(moving, moved(moving, "a")) == refused(messages.MOVING)  # what was stopped there is not begun anew
 
 
 def test_deleted_shoot_leaves_a_lost_seed() -> None:
     for source, refusal in (("lost", []), ("a", refused(messages.DELETED))):
         old = shoot(source, source, "Delete", "Processing", deleted=True)
-        assert found(old, moved(old, "b")) == refusal
+        assert refusals(old, moved(old, "b")) == refusal
     unplaced = shoot("lost", deleted=True)
-    assert found(unplaced, moved(unplaced, "b")) == refused(messages.DELETED)
+    assert refusals(unplaced, moved(unplaced, "b")) == refused(messages.DELETED)
 
 
 @pytest.mark.parametrize("old", [MOVING, WAITING, RESTORING])
 def test_the_spec_is_frozen_while_a_shoot_moves(old: Object) -> None:
     new = moved(old, "b", hibernation={"enabled": True})
-    assert found(old, new, MEMBER) == refused(messages.FROZEN, "spec.hibernation")
-    assert found(old, new, ADMIN) == []  # operators can put right what keeps it from its end
+    assert refusals(old, new, MEMBER) == refused(messages.FROZEN, "spec.hibernation")
+    assert refusals(old, new, ADMIN) == []  # operators can put right what keeps it from its end
 
 
 def test_metadata_of_a_shoot_that_moves_can_be_written() -> None:
     tree = MOVING.tree
     tree["metadata"]["labels"] = {"a": "b"}
-    assert found(MOVING, Object(msgspec.json.encode(tree)), MEMBER) == []
+    assert refusals(MOVING, Object(msgspec.json.encode(tree)), MEMBER) == []
 
 
 HA = {"highAvailability": {"failureTolerance": {"type": "zone"}}}
@@ -265,41 +265,41 @@ def test_failure_tolerance_is_added_and_then_stays() -> None:
     field = "spec.controlPlane.highAvailability.failureTolerance.type"
     plain, tolerant = shoot("a", "a"), shoot("a", "a", controlPlane=HA)
     other = shoot("a", "a", controlPlane={"highAvailability": {"failureTolerance": {"type": "node"}}})
-    assert found(None, shoot("a", controlPlane=HA)) == []
-    assert found(plain, tolerant) == []
-    assert found(tolerant, moved(tolerant, "b")) == []
-    assert found(tolerant, plain) == refused(messages.TOLERANCE_STAYS, field)
-    assert found(tolerant, other) == refused(messages.TOLERANCE_STAYS, field)
+    assert refusals(None, shoot("a", controlPlane=HA)) == []
+    assert refusals(plain, tolerant) == []
+    assert refusals(tolerant, moved(tolerant, "b")) == []
+    assert refusals(tolerant, plain) == refused(messages.TOLERANCE_STAYS, field)
+    assert refusals(tolerant, other) == refused(messages.TOLERANCE_STAYS, field)
     unknown = shoot("a", controlPlane={"highAvailability": {"failureTolerance": {"type": "planet"}}})
-    assert found(None, unknown) == refused(messages.NO_TOLERANCE, field)
+    assert refusals(None, unknown) == refused(messages.NO_TOLERANCE, field)
 
 
 def annotated(key: str, value: str, owned: Ownership | None = None) -> Object:
     return shoot("a", "a", owned=owned, annotations={key: value})
 
 
-ONE = Ownership().add("a", "x")
+ONE_EPOCH = Ownership().add("a", "x")
 
 
 def test_our_annotations_are_not_written_by_people() -> None:
     new = annotated("espalier.gardener.cloud/other", "1")
-    assert found(SETTLED, new, MEMBER) == refused(
+    assert refusals(SETTLED, new, MEMBER) == refused(
         messages.NOT_YOURS, "metadata.annotations[espalier.gardener.cloud/other]"
     )
-    assert found(new, SETTLED, MEMBER) != []
-    assert found(None, shoot("a", owned=ONE), MEMBER) != []
-    assert found(SETTLED, annotated("example.com/mine", "1"), MEMBER) == []
+    assert refusals(new, SETTLED, MEMBER) != []
+    assert refusals(None, shoot("a", owned=ONE_EPOCH), MEMBER) != []
+    assert refusals(SETTLED, annotated("example.com/mine", "1"), MEMBER) == []
 
 
 def test_user_without_the_right_gives_up_no_seed() -> None:
     key = "shoot.gardener.cloud/force-restore"
     forced = annotated(key, "true")
     expected = refused(messages.FORCED, f"metadata.annotations[{key}]")
-    assert found(SETTLED, forced, MEMBER) == expected
-    assert found(forced, SETTLED, MEMBER) == expected
-    assert found(SETTLED, forced, gardenlet("a")) == expected
-    assert found(SETTLED, forced, MOVER) == []
-    assert found(forced, SETTLED, SCHEDULER) == []
+    assert refusals(SETTLED, forced, MEMBER) == expected
+    assert refusals(forced, SETTLED, MEMBER) == expected
+    assert refusals(SETTLED, forced, gardenlet("a")) == expected
+    assert refusals(SETTLED, forced, MOVER) == []
+    assert refusals(forced, SETTLED, SCHEDULER) == []
 
 
 PROFILE = CloudProfile(
@@ -379,8 +379,8 @@ def test_an_order_that_nobody_knows_is_refused() -> None:
 def test_gardenlet_does_not_change_what_users_ask_for() -> None:
     """The garden lets it read the Secret that the Shoot names."""
     other = shoot("a", "a", secretBindingName="of-others")
-    assert found(SETTLED, other, gardenlet("a")) == refused(messages.SPEC_OF_GARDENLET, "spec")
-    assert found(SETTLED, other, MEMBER) == []
+    assert refusals(SETTLED, other, gardenlet("a")) == refused(messages.SPEC_OF_GARDENLET, "spec")
+    assert refusals(SETTLED, other, MEMBER) == []
 
 
 @pytest.mark.parametrize(
@@ -399,29 +399,29 @@ def test_gardenlet_leaves_foreign_metadata_alone(metadata: Tree, field: str) -> 
     """A Shoot names a seed as its destination for as long as it likes: that seed's gardenlet may patch it meanwhile."""
     held = with_metadata(shoot("b", "a"), {"finalizers": ["gardener"]})
     message = messages.FINALIZERS_OF_GARDENLET if field == "metadata.finalizers" else messages.SPEC_OF_GARDENLET
-    assert found(held, with_metadata(held, metadata), gardenlet("b")) == refused(message, field)
-    assert found(held, with_metadata(held, metadata), MEMBER) == []
+    assert refusals(held, with_metadata(held, metadata), gardenlet("b")) == refused(message, field)
+    assert refusals(held, with_metadata(held, metadata), MEMBER) == []
 
 
 def test_finalizer_is_removed_by_its_gardenlet() -> None:
     held = with_metadata(shoot("b", "a"), {"finalizers": ["gardener"]})
-    assert found(held, with_metadata(held, {"finalizers": []}), gardenlet("a")) == []
+    assert refusals(held, with_metadata(held, {"finalizers": []}), gardenlet("a")) == []
     new = shoot("a")
-    assert found(new, with_metadata(new, {"finalizers": ["gardener"]}), gardenlet("a")) == []
+    assert refusals(new, with_metadata(new, {"finalizers": ["gardener"]}), gardenlet("a")) == []
 
 
 FIELD = "metadata.annotations[espalier.gardener.cloud/ownership]"
 
 
 def test_garden_adds_epochs_gardenlets_start_them() -> None:
-    old, started = shoot("a", "a", owned=ONE), shoot("a", "a", owned=ONE.start(1, "a"))
-    added = shoot("a", "a", owned=ONE.start(1, "a").add("b", "y"))
-    assert found(SETTLED, old, SCHEDULER) == []
-    assert found(old, started, gardenlet("a")) == []
-    assert found(started, added, SCHEDULER) == []
-    assert found(old, started, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
-    assert found(started, added, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
-    assert found(SETTLED, old, gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+    old, started = shoot("a", "a", owned=ONE_EPOCH), shoot("a", "a", owned=ONE_EPOCH.start(1, "a"))
+    added = shoot("a", "a", owned=ONE_EPOCH.start(1, "a").add("b", "y"))
+    assert refusals(SETTLED, old, SCHEDULER) == []
+    assert refusals(old, started, gardenlet("a")) == []
+    assert refusals(started, added, SCHEDULER) == []
+    assert refusals(old, started, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+    assert refusals(started, added, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+    assert refusals(SETTLED, old, gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
 
 
 @pytest.mark.parametrize("report", ["released-epoch", "restored-epoch"])
@@ -433,15 +433,15 @@ def test_gardenlet_reports_on_its_newest_epoch(report: str) -> None:
         return shoot("b", "a", owned=owned, annotations=marks)
 
     field = f"metadata.annotations[espalier.gardener.cloud/{report}]"
-    first, second = ONE.start(1, "a"), ONE.start(1, "a").add("b", "y")
-    assert found(released(None, first), released("1", first), gardenlet("a")) == []
+    first, second = ONE_EPOCH.start(1, "a"), ONE_EPOCH.start(1, "a").add("b", "y")
+    assert refusals(released(None, first), released("1", first), gardenlet("a")) == []
     for owned, epoch, seed in ((first, "1", "b"), (second, "1", "a"), (second, "1", "b"), (first, "2", "a")):
         write = released(None, owned), released(epoch, owned)
-        assert found(*write, gardenlet(seed)) == refused(messages.NOT_YOUR_RELEASE, field)
-        assert found(*write, SCHEDULER) == (
+        assert refusals(*write, gardenlet(seed)) == refused(messages.NOT_YOUR_RELEASE, field)
+        assert refusals(*write, SCHEDULER) == (
             refused(messages.NO_SUCH_EPOCH, field) if epoch == "2" and owned is first else []
         )
-    assert found(released("1", first), released(None, first), gardenlet("a")) == refused(
+    assert refusals(released("1", first), released(None, first), gardenlet("a")) == refused(
         messages.NOT_YOUR_RELEASE, field
     )
 
@@ -449,28 +449,30 @@ def test_gardenlet_reports_on_its_newest_epoch(report: str) -> None:
 @pytest.mark.parametrize("report", ["released-epoch", "restored-epoch"])
 @pytest.mark.parametrize("epoch", ["", "x", "1.0", "-1", "\N{FULLWIDTH DIGIT ONE}", "9" * 20])
 def test_garden_writes_numbers_of_epochs_alone(report: str, epoch: str) -> None:
-    field, first = f"metadata.annotations[espalier.gardener.cloud/{report}]", ONE.start(1, "a")
+    field, first = f"metadata.annotations[espalier.gardener.cloud/{report}]", ONE_EPOCH.start(1, "a")
     written = shoot("b", "a", owned=first, annotations={f"espalier.gardener.cloud/{report}": epoch})
-    assert found(shoot("b", "a", owned=first), written, SCHEDULER) == refused(messages.NO_SUCH_EPOCH, field)
+    assert refusals(shoot("b", "a", owned=first), written, SCHEDULER) == refused(messages.NO_SUCH_EPOCH, field)
 
 
 def test_epochs_do_not_go_back() -> None:
-    two = ONE.start(1, "a").add("b", "y")
+    two = ONE_EPOCH.start(1, "a").add("b", "y")
     old = shoot("b", "a", owned=two)
-    for back in (ONE, ONE.start(1, "a"), ONE.add("b", "y"), Ownership(two.epochs[1:])):
-        assert found(old, shoot("b", "a", owned=back), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD), back
-    assert found(old, shoot("b", "a"), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD)
-    (_, second), (_, other) = two.epochs, ONE.start(1, "a").add("c", "z").epochs
+    for back in (ONE_EPOCH, ONE_EPOCH.start(1, "a"), ONE_EPOCH.add("b", "y"), Ownership(two.epochs[1:])):
+        assert refusals(old, shoot("b", "a", owned=back), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD), back
+    assert refusals(old, shoot("b", "a"), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD)
+    (_, second), (_, other) = two.epochs, ONE_EPOCH.start(1, "a").add("c", "z").epochs
     later = shoot("b", "a", owned=Ownership((second,)))
-    assert found(later, shoot("b", "a", owned=Ownership((*ONE.epochs, second))), SCHEDULER) != []  # it was over
-    assert found(old, shoot("b", "a", owned=Ownership((two.epochs[0], other))), SCHEDULER) != []
+    assert (
+        refusals(later, shoot("b", "a", owned=Ownership((*ONE_EPOCH.epochs, second))), SCHEDULER) != []
+    )  # it was over
+    assert refusals(old, shoot("b", "a", owned=Ownership((two.epochs[0], other))), SCHEDULER) != []
 
 
 def test_unreadable_epochs_are_repaired_by_the_garden() -> None:
     broken = annotated("espalier.gardener.cloud/ownership", "[broken")
-    assert found(broken, shoot("a", "a", owned=ONE), SCHEDULER) == []
-    assert found(broken, shoot("a", "a", owned=ONE), gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
-    assert found(SETTLED, broken, SCHEDULER)[0][0] == FIELD
+    assert refusals(broken, shoot("a", "a", owned=ONE_EPOCH), SCHEDULER) == []
+    assert refusals(broken, shoot("a", "a", owned=ONE_EPOCH), gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+    assert refusals(SETTLED, broken, SCHEDULER)[0][0] == FIELD
 
 
 @pytest.mark.demand(G33="where no webhook ran")
@@ -510,7 +512,7 @@ def named(name: str, namespace: str) -> Object:
 )
 def test_no_two_shoots_can_have_same_namespace_in_seed(name: str, namespace: str, fields: list[str]) -> None:
     """`b--c` of project a, and `c` of project `a--b`, would both be shoot--a--b--c."""
-    assert [field for field, _ in found(None, named(name, namespace), MEMBER)] == fields
+    assert [field for field, _ in refusals(None, named(name, namespace), MEMBER)] == fields
 
 
 def test_name_with_a_taken_namespace_is_refused() -> None:

@@ -277,14 +277,14 @@ def test_blocked_etcd_says_why_and_runs_later() -> None:
     tell(story, agents=Agents(health=200))
 
 
-@pytest.mark.parametrize("found", ["4", "1", "x", None])
-def test_an_etcd_keeps_the_epoch_of_its_pods(found: str | None) -> None:
+@pytest.mark.parametrize("value", ["4", "1", "x", None])
+def test_an_etcd_keeps_the_epoch_of_its_pods(value: str | None) -> None:
     """With another one, its agent would ask the bucket for what is another seed's. A new epoch has a new Etcd."""
 
     async def story(here: Story) -> None:
         await here.create(epoch=2)
         await here.becomes(here.is_ready)
-        await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: found}}})
+        await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: value}}})
         await here.becomes(lambda: here.has_reason("InvalidSpec"))
         assert "allowed is 2, for which its pods run; set it again" in str(await here.status())
         assert here.agents.ended == []

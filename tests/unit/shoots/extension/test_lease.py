@@ -134,11 +134,11 @@ def test_lease_too_far_ahead_is_a_wrong_clock() -> None:
 NO_TIMES: list[Any] = [None, "", "soon", 7, [], "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:02:00", "9" * 5000]
 
 
-@pytest.mark.parametrize("found", NO_TIMES)
-def test_an_invalid_time_is_no_lease(found: Any) -> None:
+@pytest.mark.parametrize("value", NO_TIMES)
+def test_an_invalid_time_is_no_lease(value: Any) -> None:
     world = World()
     world.renew()
-    world.write(found)
+    world.write(value)
     assert world.reason == "LeaseMissing"
 
 

@@ -32,12 +32,12 @@ def is_reported(*, requested: str | None = None, state: str = "Error", stored: A
     before: Tree = {**error, "lastUpdateTime": REPORTED, **present}
     status = {"lastOperation": {"type": "Reconcile", "state": state}, "lastError": before}
     metadata = {"annotations": {TIMESTAMP: requested}} if requested is not None else {}
-    found = an_object(
+    result = an_object(
         Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
     )
     clock = SimpleNamespace(now=lambda: datetime(2026, 1, 1, 1, tzinfo=UTC))
     attempt: Any = SimpleNamespace(
-        object=found,
+        object=result,
         present=status if stored is SAME else {**status, "lastError": stored},
         operation=OperationType.RECONCILE,
         tools=SimpleNamespace(clock=clock),

@@ -245,7 +245,7 @@ def bucket(last: str = "Reconcile Succeeded", error: str = "") -> Object:
 
 
 @pytest.mark.parametrize(
-    ("found", "problem"),
+    ("value", "problem"),
     [
         (None, "the BackupBucket of seed b is not ready"),
         (bucket("none none"), "the BackupBucket of seed b is not ready"),
@@ -254,7 +254,7 @@ def bucket(last: str = "Reconcile Succeeded", error: str = "") -> Object:
         (bucket(), ""),
     ],
 )
-async def test_move_begins_once_the_bucket_is_ready(found: Object | None, problem: str) -> None:
+async def test_move_begins_once_the_bucket_is_ready(value: Object | None, problem: str) -> None:
     """Otherwise the source would stop, and its etcd would have nowhere to go."""
     moving, destination = shoot(wanted="b", has="a"), seed("b")
     moving.metadata.uid, destination.metadata.uid = "2", "1"
@@ -268,7 +268,7 @@ async def test_move_begins_once_the_bucket_is_ready(found: Object | None, proble
     writer = cast(Writer, SimpleNamespace(status=status))
     silences = cast(SeedLeases, SimpleNamespace(silence=lambda _seed: 0.0))
     garden = Garden(cast(Caches, caches), writer, SystemClock(), GardenConfig(), silences)
-    for object_ in (moving, destination, found):
+    for object_ in (moving, destination, value):
         if object_ is not None:
             caches.put(object_ if isinstance(object_, Object) else Object(msgspec.json.encode(object_)))
     await garden._migrate(Key("garden-dev", "apple"))

@@ -160,9 +160,9 @@ async def test_large_state_moves_and_is_closed_to_others() -> None:
         await none_of(a, secrets[0])
         live = await world.shoot("apple")
         claimed = await ShootStates(b, "b").claim(live, 2)
-        found = claimed.state_for("Infrastructure", "apple")
-        assert found is not None
-        assert msgspec.json.decode(found) == state
+        result = claimed.state_for("Infrastructure", "apple")
+        assert result is not None
+        assert msgspec.json.decode(result) == state
         await world.client.delete(Shoot.resource, "apple", PROJECT)
         await settled()
         await ShootStates(b, "b").release(live)

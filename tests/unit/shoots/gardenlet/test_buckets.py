@@ -39,14 +39,14 @@ SECRETS = (names.BACKUP_SECRET, names.SOURCE_BACKUP_SECRET)
 class Cached:
     """A cache with these objects."""
 
-    def __init__(self, found: tuple[Object, ...] = ()) -> None:
-        self.found = {object_.key: object_ for object_ in found}
+    def __init__(self, present: tuple[Object, ...] = ()) -> None:
+        self.present = {object_.key: object_ for object_ in present}
 
     def get(self, key: Key) -> Object | None:
-        return self.found.get(key)
+        return self.present.get(key)
 
     def list(self) -> list[Object]:
-        return list(self.found.values())
+        return list(self.present.values())
 
 
 class Spy:
@@ -109,14 +109,14 @@ class Spy:
 class World:
     """Seed `a`: what is there, and what its gardenlet asks for."""
 
-    def __init__(self, *found: Object) -> None:
+    def __init__(self, *present: Object) -> None:
         self.garden, self.seed = Spy("garden"), Spy("seed")
         self.now = NOW
         self.providers = {"local": BucketCapabilities(uses_bucket_config=True)}
 
         def cached(resource: Resource) -> Cached:
             return Cached(
-                tuple(object_ for object_ in found if (object_.kind, object_.tree["apiVersion"]) == _of(resource))
+                tuple(object_ for object_ in present if (object_.kind, object_.tree["apiVersion"]) == _of(resource))
             )
 
         of_garden = (Seed.resource, BackupBucket.resource, BackupEntry.resource)
@@ -129,7 +129,7 @@ class World:
         observer = SimpleNamespace(
             garden={resource: cached(resource) for resource in of_garden},
             seed={resource: cached(resource) for resource in of_seed},
-            own_seed=next((object_ for object_ in found if object_.kind == "Seed" and object_.name == "a"), None),
+            own_seed=next((object_ for object_ in present if object_.kind == "Seed" and object_.name == "a"), None),
         )
         tools = SimpleNamespace(
             config=GardenletConfig("a"),
@@ -269,11 +269,11 @@ async def test_extension_is_not_matched_by_its_name_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("value", "reason"),
     [((), "BucketMissing"), ((bucket("Error"),), "BucketNotReady"), ((bucket("Processing"),), "BucketNotReady")],
 )
-async def test_entry_tells_what_it_waits_for_and_is_held(found: tuple[Object, ...], reason: str) -> None:
-    world = World(entry(), *found)
+async def test_entry_tells_what_it_waits_for_and_is_held(value: tuple[Object, ...], reason: str) -> None:
+    world = World(entry(), *value)
     assert of(await world.entry()) == reason
     assert BUCKET in world.garden.said["lastError"]["description"]
     assert world.garden.log == [f"hold BackupEntry {ENTRY}"]

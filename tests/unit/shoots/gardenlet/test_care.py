@@ -40,8 +40,8 @@ def caring(epochs: Ownership = STARTED, claims: str = "", *, invalid: bool = Fal
     return Care(cast(Any, observer), cast(Any, tools), random.Random(1), lambda: renewed)
 
 
-async def checked(of: Care, found: Object) -> tuple[Outcome, Any]:
-    observation = of.observe(found)
+async def checked(of: Care, object_: Object) -> tuple[Outcome, Any]:
+    observation = of.observe(object_)
     assert observation is not None
     outcome = await of.check(observation)
     return outcome, care._report(observation, outcome)
@@ -73,7 +73,7 @@ async def test_foreign_shoots_are_not_reported(of: Care, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "claims", "is_observed"),
+    ("object_", "claims", "is_observed"),
     [
         (shoot(), "", True),
         (shoot(wanted="b"), "", False),
@@ -82,8 +82,8 @@ async def test_foreign_shoots_are_not_reported(of: Care, reason: str) -> None:
     ],
     ids=["own", "leaves", "another seed's", "claims another's objects"],
 )
-def test_leaving_shoot_is_not_observed(found: Object, claims: str, is_observed: bool) -> None:
-    assert (caring(claims=claims).observe(found) is not None) is is_observed
+def test_leaving_shoot_is_not_observed(object_: Object, claims: str, is_observed: bool) -> None:
+    assert (caring(claims=claims).observe(object_) is not None) is is_observed
 
 
 async def test_answers_go_with_the_shoot_and_epoch() -> None:

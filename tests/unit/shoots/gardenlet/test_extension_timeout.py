@@ -52,12 +52,12 @@ def at(ago: timedelta) -> str:
     return (NOW - ago).isoformat()
 
 
-def of(found: ExtensionResource, began: timedelta | None = LONG) -> ShootContext:
-    return context(scope(extensions=(found,), object=begun(began)), OperationType.MIGRATE)
+def of(extension_resource: ExtensionResource, began: timedelta | None = LONG) -> ShootContext:
+    return context(scope(extensions=(extension_resource,), object=begun(began)), OperationType.MIGRATE)
 
 
-def migrated(found: ExtensionResource, began: timedelta | None = LONG) -> Verdict:
-    return extensions.migrate(Infrastructure)(of(found, began))
+def migrated(extension_resource: ExtensionResource, began: timedelta | None = LONG) -> Verdict:
+    return extensions.migrate(Infrastructure)(of(extension_resource, began))
 
 
 def test_late_extension_is_an_error_with_its_words() -> None:

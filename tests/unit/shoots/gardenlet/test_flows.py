@@ -124,8 +124,8 @@ def test_defaults_of_an_api_server_make_no_difference(tree: Any, added: dict[str
 
 
 @given(trees(), trees())
-def test_each_has_all_of_other_only_if_they_are_equal(one: Any, other: Any) -> None:
-    assert (holds(one, other) and holds(other, one)) == (one == other)
+def test_each_has_all_of_other_only_if_they_are_equal(first: Any, other: Any) -> None:
+    assert (holds(first, other) and holds(other, first)) == (first == other)
 
 
 def test_unrendered_field_changes_the_digest() -> None:

@@ -234,7 +234,7 @@ def tools_of(deployment: Callable[[str, object, str, int], Tree]) -> dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("found", "replicas"),
+    ("value", "replicas"),
     [
         (None, 0),
         (worker("Restore Processing"), 0),
@@ -245,7 +245,7 @@ def tools_of(deployment: Callable[[str, object, str, int], Tree]) -> dict[str, A
         (worker("Restore Succeeded"), 1),
     ],
 )
-def test_machines_wait_for_their_restored_worker(found: ExtensionResource | None, replicas: int) -> None:
+def test_machines_wait_for_their_restored_worker(value: ExtensionResource | None, replicas: int) -> None:
     """Before, the machine controller manager does not see all of them, and makes others in their place."""
     asked: list[int] = []
 
@@ -253,7 +253,7 @@ def test_machines_wait_for_their_restored_worker(found: ExtensionResource | None
         asked.append(replicas)
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
-    resources = (found,) if found is not None else ()
+    resources = (value,) if value is not None else ()
     of = context(scope(extensions=resources, **ACCOUNTS), OperationType.RESTORE, **tools_of(deployment))
     control_plane.start_machine_controller_manager(of)
     assert asked == [replicas]
@@ -346,7 +346,7 @@ STATE_OF_MACHINES = [{"kind": "Worker", "name": "apple", "state": "machines"}]
 
 
 @pytest.mark.parametrize(
-    ("found", "states", "replicas"),
+    ("value", "states", "replicas"),
     [
         (None, None, 1),
         (None, [], 1),
@@ -361,7 +361,7 @@ STATE_OF_MACHINES = [{"kind": "Worker", "name": "apple", "state": "machines"}]
     ],
 )
 def test_restoring_worker_replaces_no_machine(
-    found: ExtensionResource | None, states: list[Tree] | None, replicas: int
+    value: ExtensionResource | None, states: list[Tree] | None, replicas: int
 ) -> None:
     """Somebody deleted it in its seed: its machines run on, and their objects come back with its state."""
     asked: list[int] = []
@@ -371,7 +371,7 @@ def test_restoring_worker_replaces_no_machine(
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
     state = an_object(ShootState.resource, "apple", "garden-dev", extensions=states) if states is not None else None
-    resources = (found,) if found is not None else ()
+    resources = (value,) if value is not None else ()
     of = context(scope(state=state, extensions=resources, **ACCOUNTS), **tools_of(deployment))
     control_plane.start_machine_controller_manager(of)
     assert asked == [replicas]

@@ -57,7 +57,7 @@ def config(provider: str = "local", region: str = "", **fields: Any) -> Seed:
 
 
 @pytest.mark.parametrize(
-    ("found", "url"),
+    ("value", "url"),
     [
         (config(url="s3://{bucket}", endpoint=f"{ENDPOINT}/"), ENDPOINT),
         (config(url="s3://{bucket}", region="eu-west-1"), "https://s3.eu-west-1.amazonaws.com"),
@@ -67,12 +67,12 @@ def config(provider: str = "local", region: str = "", **fields: Any) -> Seed:
         (config(url="file:///mnt/backups/of-{bucket}"), "file:///mnt/backups"),
     ],
 )
-def test_store_is_where_seed_or_provider_says(found: Seed, url: str) -> None:
-    assert address_of(found) == StoreAddress(url)
+def test_store_is_where_seed_or_provider_says(value: Seed, url: str) -> None:
+    assert address_of(value) == StoreAddress(url)
 
 
 @pytest.mark.parametrize(
-    "found",
+    "value",
     [
         config("aws", "here"),
         config("aws", "evil.example/eu-west-1"),
@@ -86,8 +86,8 @@ def test_store_is_where_seed_or_provider_says(found: Seed, url: str) -> None:
         config(url="s3://{bucket}", endpoint="https://user:rosebud@a"),
     ],
 )
-def test_missing_place_names_the_field(found: Seed) -> None:
-    place = address_of(found)
+def test_missing_place_names_the_field(value: Seed) -> None:
+    place = address_of(value)
     assert place is not None
     assert place.url == ""
     assert place.unknown.startswith("spec.backup.providerConfig of Seed east")
@@ -173,8 +173,8 @@ LIES: tuple[Any, ...] = (
 )
 
 
-def given(status: Any, found: list[Seed], before: Tree | None = None) -> Tree:
-    return trusted_location(msgspec.json.encode(status), BUCKET, found, before or {}, PROVIDERS)
+def given(status: Any, value: list[Seed], before: Tree | None = None) -> Tree:
+    return trusted_location(msgspec.json.encode(status), BUCKET, value, before or {}, PROVIDERS)
 
 
 @pytest.mark.parametrize("status", [HONEST, *LIES])
@@ -186,7 +186,7 @@ def test_place_of_bucket_is_that_of_operators(status: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "value",
     [
         [],
         [config(url=9000)],
@@ -195,12 +195,12 @@ def test_place_of_bucket_is_that_of_operators(status: Any) -> None:
         [config(url="s3://{bucket}", endpoint="https://maker:secret@store.example")],
     ],
 )
-def test_typo_or_deletion_of_a_seed_keeps_the_store(found: list[Seed]) -> None:
+def test_typo_or_deletion_of_a_seed_keeps_the_store(value: list[Seed]) -> None:
     """It would be another one, and etcds end that can't read who owns them."""
     before = {**HONEST, "endpoint": ENDPOINT}
     for status in (HONEST, {**HONEST, "endpoint": "http://lie"}):
-        assert given(status, found, before) == before
-        assert given(status, found) == HONEST
+        assert given(status, value, before) == before
+        assert given(status, value) == HONEST
 
 
 @pytest.mark.parametrize("status", LIES)

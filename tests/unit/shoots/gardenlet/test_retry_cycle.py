@@ -26,11 +26,11 @@ def erroring(operation: str) -> Object:
     return Object(encode_json({**tree, "status": {**tree["status"], "retryCycleStartTime": timestamp(NOW - DAY)}}))
 
 
-def after(found: Object, operation: OperationType) -> ShootStatus:
+def after(object_: Object, operation: OperationType) -> ShootStatus:
     """The status after a reconcile in which one task of the operation failed."""
     flow = {OperationType.MIGRATE: MIGRATE, OperationType.RECONCILE: RECONCILE}[operation]
     tasks = {**dict.fromkeys(flow.tasks, TaskStatus(TaskState.DONE)), list(flow.tasks)[-1]: FAILING}
-    return status.reported(scope(object=found, now=NOW), operation, FlowStatus(operation.value, tasks), RETRY_FOR)
+    return status.reported(scope(object=object_, now=NOW), operation, FlowStatus(operation.value, tasks), RETRY_FOR)
 
 
 def state_of(reported: ShootStatus) -> str | None:

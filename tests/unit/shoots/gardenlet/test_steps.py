@@ -38,15 +38,15 @@ ORDERED = {metadata_keys.OPERATION: metadata_keys.RECONCILE}
 class Place:
     """The garden and the seed: what is asked of their writers, in order."""
 
-    def __init__(self, found: Object) -> None:
-        self.found = found
+    def __init__(self, object_: Object) -> None:
+        self.object_ = object_
         self.log: list[str] = []
         self.clusters: list[Tree] = []
         self.preconditions: list[Precondition] = []
         self.client = self
 
     async def get(self, *_: object) -> Object:
-        return self.found
+        return self.object_
 
     async def status(self, _: object, live: Object, wanted: Any, precondition: Precondition, **__: object) -> Object:
         self.preconditions.append(precondition)
@@ -102,7 +102,7 @@ DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finaliz
 
 
 @pytest.mark.parametrize(
-    ("live", "found", "is_told"),
+    ("live", "extension_resource", "is_told"),
     [
         (shoot(**ORDERED), infrastructure("Reconcile Succeeded"), True),
         (shoot(wanted="b", **ORDERED), infrastructure("Migrate Succeeded"), False),
@@ -111,8 +111,10 @@ DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finaliz
     ],
     ids=["settled", "migrated", "failed", "deleted"],
 )
-async def test_order_wakes_no_released_extension(live: Object, found: ExtensionResource, is_told: bool) -> None:
-    attempt, place = attempted(live, extensions=(found,))
+async def test_order_wakes_no_released_extension(
+    live: Object, extension_resource: ExtensionResource, is_told: bool
+) -> None:
+    attempt, place = attempted(live, extensions=(extension_resource,))
     for step in (candidate for candidate in steps.STEPS if candidate in (steps.decide, steps.pass_on_request)):
         assert isinstance(await step(attempt), Continue)
     assert ("merge Infrastructure reconcile" in place.log) is is_told
@@ -216,7 +218,7 @@ def changed(live: Object, uid: str) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("found", "stops"),
+    ("object_", "stops"),
     [
         (shoot(wanted="b"), False),
         (shoot(), True),
@@ -226,11 +228,11 @@ def changed(live: Object, uid: str) -> Object:
     ],
     ids=["migrating", "taken back", "passed on", "another seed's", "recreated"],
 )
-async def test_migration_tasks_begin_while_the_shoot_leaves(found: Object, stops: bool) -> None:
-    attempt, _ = attempted(shoot(wanted="b"), place=Place(found))
+async def test_migration_tasks_begin_while_the_shoot_leaves(object_: Object, stops: bool) -> None:
+    attempt, _ = attempted(shoot(wanted="b"), place=Place(object_))
     objection = await steps._guard(attempt)()
     assert isinstance(objection, Wait) is stops
-    assert (attempt.live.shoot is found) is not stops
+    assert (attempt.live.shoot is object_) is not stops
 
 
 async def test_shoot_that_is_being_deleted_gets_no_finalizer() -> None:
@@ -288,7 +290,7 @@ def of_generation(live: Object, generation: int, seen: int) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("found", "is_over"),
+    ("object_", "is_over"),
     [
         (of_generation(shoot(last="Reconcile Failed"), 2, 2), True),
         (of_generation(shoot(last="Reconcile Failed"), 2, 1), False),
@@ -298,8 +300,8 @@ def of_generation(live: Object, generation: int, seen: int) -> Object:
     ],
     ids=["failed", "changed since", "ordered", "tried again", "another operation"],
 )
-async def test_failed_operation_rests_until_a_change(found: Object, is_over: bool) -> None:
-    attempt, _ = attempted(found)
+async def test_failed_operation_rests_until_a_change(object_: Object, is_over: bool) -> None:
+    attempt, _ = attempted(object_)
     assert isinstance(await steps.decide(attempt), Done if is_over else Continue)
 
 
@@ -308,7 +310,7 @@ async def test_a_shoot_is_not_restored_without_its_state(error: Exception) -> No
     attempt, place = attempted(shoot())
 
     async def read(_shoot: Object) -> Object:
-        return place.found
+        return place.object_
 
     async def claim(*_: object) -> None:
         raise error

@@ -94,7 +94,7 @@ def infrastructure(last: str, order: str = "", *, is_held: bool = False) -> Exte
 
 
 @pytest.mark.parametrize(
-    ("found", "goes"),
+    ("extension_resource", "goes"),
     [
         (infrastructure("Migrate Succeeded"), True),
         (infrastructure("Reconcile Succeeded"), False),
@@ -104,8 +104,10 @@ def infrastructure(last: str, order: str = "", *, is_held: bool = False) -> Exte
         (infrastructure("Migrate Succeeded", is_held=True), False),  # a word in its status, and nothing else
     ],
 )
-def test_resource_not_migrated_is_not_removed(found: ExtensionResource, goes: bool) -> None:
-    verdict = extensions.delete_migrated(Infrastructure)(context(scope(extensions=(found,)), OperationType.MIGRATE))
+def test_resource_not_migrated_is_not_removed(extension_resource: ExtensionResource, goes: bool) -> None:
+    verdict = extensions.delete_migrated(Infrastructure)(
+        context(scope(extensions=(extension_resource,)), OperationType.MIGRATE)
+    )
     assert isinstance(verdict, Action if goes else Wait)
 
 
@@ -300,8 +302,8 @@ async def renewals(live: Object, cached: Object, uid: str = "1", conflict: str =
         reads.append(live)
         return live
 
-    async def merge(_resource: object, found: Object, *_: object) -> None:
-        renewed.append(found)
+    async def merge(_resource: object, object_: Object, *_: object) -> None:
+        renewed.append(object_)
 
     marks = {"annotations": {SHOOT_UID: uid}}
     cluster = an_object(Cluster.resource, TECHNICAL_ID, metadata=marks, spec={"leaseExpiration": ""})

@@ -36,8 +36,8 @@ async def test_machine_joins_with_its_own_token(shoot: Client) -> None:
     known = [secret.decode(Secret).data for secret in (await shoot.list(SECRET, "kube-system")).items]
     assert len(given) == 2
     assert {b"token: %b.%b" % (item["token-id"], item["token-secret"]) for item in known} == given
-    for one in known:
-        left = datetime.fromisoformat(one["expiration"].decode()) - clock.now()
+    for element in known:
+        left = datetime.fromisoformat(element["expiration"].decode()) - clock.now()
         assert VALIDITY * 0.9 < left <= VALIDITY
 
 

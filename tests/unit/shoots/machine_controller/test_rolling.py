@@ -57,13 +57,13 @@ def rolled(replicas: int, sets: Sets, **rolling: int | str) -> list[tuple[str, i
             machines.append(stored(Machine.resource, made.name, of_sets[-1], spec))
     actions = plan(Snapshot([deployment], of_sets, machines, virtual), random.Random(1))
     names = {set_.metadata.uid: set_.name for set_ in of_sets}
-    found = list[tuple[str, int | str]]()
+    result = list[tuple[str, int | str]]()
     for action in actions:
         if isinstance(action, Resize):
-            found.append((action.set.name, action.replicas))
+            result.append((action.set.name, action.replicas))
         if isinstance(action, DeleteObject) and action.object.metadata.uid in names:
-            found.append((action.object.name, "deleted"))
-    return found
+            result.append((action.object.name, "deleted"))
+    return result
 
 
 @pytest.mark.parametrize(

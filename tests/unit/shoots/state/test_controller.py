@@ -245,9 +245,9 @@ def test_too_large_state_arrives_complete(mebibytes: float) -> None:
             shoot_state = await world.garden.client.get(ShootState.resource, NAME, PROJECT)
             assert len(shoot_state.raw) < LARGEST_SHOOT_STATE
             stored = await world.states("b").claim(await world.shoot(), 2)
-            found = stored.state_for("Infrastructure", "infrastructure")
-            assert found is not None
-            assert msgspec.json.decode(found) == state
+            result = stored.state_for("Infrastructure", "infrastructure")
+            assert result is not None
+            assert msgspec.json.decode(result) == state
             assert stored.state_for("Extension", "toy") == b'"small"'
 
     story()

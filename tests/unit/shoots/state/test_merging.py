@@ -23,7 +23,7 @@ from tests.support.gardens.gardenlet_scopes import shoot
 KEYS = st.builds(StateKey, st.sampled_from(["Infrastructure", "Worker", "Other"]), st.sampled_from(["", "a", "b"]))
 TEXTS = st.sampled_from([b"", b"1", b'{"a":null}', b'{"a":1.0}', b'"' + b"x" * 300_000 + b'"'])
 STATES = st.builds(ResourceState, KEYS, TEXTS, st.sampled_from(["", "too large"]), st.booleans())
-FOUND = st.lists(STATES, max_size=6, unique_by=lambda item: item.key).map(
+PRESENT = st.lists(STATES, max_size=6, unique_by=lambda item: item.key).map(
     lambda states: SeedStates(tuple(states), frozenset({"Infrastructure", "Worker"}))
 )
 MODES = st.sampled_from(Mode)
@@ -33,7 +33,7 @@ def cached(entries: list[Entry]) -> list[ExtensionState]:
     return [digested_state(entry.state) for entry in entries]
 
 
-@given(st.lists(st.tuples(FOUND, MODES), min_size=1, max_size=5))
+@given(st.lists(st.tuples(PRESENT, MODES), min_size=1, max_size=5))
 def test_merging_twice_changes_nothing(steps: list[tuple[SeedStates, Mode]]) -> None:
     """G32: whatever was there before."""
     entries: list[Entry] = []
@@ -44,7 +44,7 @@ def test_merging_twice_changes_nothing(steps: list[tuple[SeedStates, Mode]]) -> 
         assert (again, secrets) == (entries, [])
 
 
-@given(FOUND, FOUND)
+@given(PRESENT, PRESENT)
 def test_merging_without_being_settled_forgets_nothing(before: SeedStates, after: SeedStates) -> None:
     entries, _ = merged([], before, Task(Mode.EXACT, 1), "uid", 1000)
     merged_entries, _ = merged(entries, after, Task(Mode.MERGE, 1), "uid", 1000)

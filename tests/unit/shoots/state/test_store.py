@@ -71,9 +71,9 @@ async def test_concurrent_persists_get_the_stored(world: World) -> None:
     first, second = world.states(), world.states()
     await first.ensure(shoot, 1)
     at_once = await asyncio.gather(first.persist(shoot, [CA], 1), second.persist(shoot, [OTHER_CA, KEYS], 1))
-    one, other = map(secrets_of, at_once)
+    result, other = map(secrets_of, at_once)
     final = secrets_of(await first.persist(shoot, [], 1))
-    assert one["ca"] == other["ca"] == final["ca"]
+    assert result["ca"] == other["ca"] == final["ca"]
     assert set(final) == {"ca", "ssh-keypair"}
 
 

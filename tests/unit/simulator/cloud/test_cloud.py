@@ -58,9 +58,9 @@ def test_a_machine_runs_after_its_boot() -> None:
         await ask(cloud, Create(machine(await network(cloud))))
         states = []
         for _ in range(2):
-            (found,) = await ask(cloud, ListItems("VirtualMachine"))
-            assert isinstance(found, VirtualMachine)
-            states.append(found.state)
+            (item,) = await ask(cloud, ListItems("VirtualMachine"))
+            assert isinstance(item, VirtualMachine)
+            states.append(item.state)
             await asyncio.sleep(30)
         assert states == ["Pending", "Running"]
 
