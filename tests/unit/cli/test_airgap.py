@@ -529,7 +529,7 @@ async def test_a_silent_registry_is_told_of_early(site: Site) -> None:
 
 
 def told(capsys: pytest.CaptureFixture[str], copied: Copied, advice: commands.Advice = commands.ON) -> list[str]:
-    """What is printed of these results, and at last the failure."""
+    """The lines that are printed of these results, and at last the failure."""
     with Progress() as progress, pytest.raises(Failure) as failure:
         commands._tell(progress, copied, "in images", advice=advice)
     return [*(line.removeprefix("✗ ") for line in capsys.readouterr().err.splitlines()), str(failure.value)]

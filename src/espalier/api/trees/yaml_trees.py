@@ -36,12 +36,12 @@ _NEVER_TEXT = frozenset(
 )
 """Scalars that are not text even in lenient mode."""
 
-_FOUND = {
+_PLACED = {
     yaml.MappingNode: "a map; fill in {{ }} of a template first",
     yaml.SequenceNode: "a list",
     yaml.ScalarNode: "nothing",
 }
-"""What stands in the place of a key, and what to do."""
+"""The nodes in the place of a key, in words."""
 
 _PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
 
@@ -282,7 +282,7 @@ class Builder:
         value = self._scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
         match value:
             case None:
-                self._add(f"a key must be text; found {_FOUND[type(node)]}", node, path)
+                self._add(f"a key must be text; found {_PLACED[type(node)]}", node, path)
                 return None
             case bool():
                 return "true" if value else "false"

@@ -363,7 +363,7 @@ def _tagless(name: str) -> str:
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """What to do about images that failed."""
+    """The ends of the sentence about images that failed."""
 
     answered: str
     unanswered: str
