@@ -81,6 +81,9 @@ def test_namespace_of_a_manifest_is_created_before_it(env: LocalEnvironment, tmp
     planned = env.espalier("plan", "-f", str(file))
     assert planned.code == 1, planned.err
     assert "namespace moors does not exist: create it first" in planned.out + planned.err
+    refused = env.espalier("create", "cluster", "-f", str(file))
+    assert refused.code == 1
+    assert "namespace moors does not exist: create it first" in " ".join(refused.err.split())
     tried = env.espalier("create", "cluster", "-f", str(file), "--all-kinds", "--dry-run=server")
     assert tried.code == 0, tried.err
     assert "what is in namespace moors was not tried on the server: it does not exist yet" in tried.err

@@ -57,7 +57,7 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
         yield from _sizes(config)
         image = config.spec.image
         for version in kubernetes_versions(cluster.spec, config.metadata.name):
-            if image.type == "name" and not names_version(image.name, version):
+            if image.type == "name" and image.name and not names_version(image.name, version):
                 field = f"{_KIND} {config.metadata.name}: spec.image"
                 yield Violation(field, "", "", other_version(image.name, version))
     for group in machine_groups(cluster.spec):

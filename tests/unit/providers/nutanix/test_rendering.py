@@ -231,6 +231,13 @@ def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
     assert any(sentence in f"spec.{violation}" for violation in refused(trees))
 
 
+def test_missing_name_of_an_image_is_told_once() -> None:
+    """By a rule of its kind, so nothing is said of the name's version."""
+    trees = manifest()
+    of(trees, MACHINES)["image"] = {"type": "name"}
+    assert problem(seen(trees)) is None
+
+
 @pytest.mark.parametrize("name", OF_LINKED)
 def test_conflicts_between_linked_objects_stop_cluster(name: str) -> None:
     kind, changes, sentence = OF_LINKED[name]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import leniency, manifests
@@ -501,9 +502,15 @@ async def _are_there(client: Client, prepared: Sequence[tuple[Resource, Tree]], 
 
 async def _send(client: Client, resource: Resource, tree: dict[str, Any], *, dry_run: bool) -> Object:
     """Apply; but use a merge patch if `bundlesRef` must go, because an apply can't remove fields of other managers. So
-    one write sets the release and removes the Bundles."""
+    one write sets the release and removes the Bundles. Raises `Failure` for an object whose namespace is missing."""
     spec = tree.get("spec") or {}
     if resource != Cluster.resource or "bundlesRef" not in spec or spec["bundlesRef"] is not None:
-        return await client.apply(resource, tree, dry_run=dry_run)
+        try:
+            return await client.apply(resource, tree, dry_run=dry_run)
+        except NotFound as error:
+            details = error.status.details
+            if resource != NAMESPACE and details is not None and details.kind == NAMESPACE.plural:
+                raise Failure(other_kinds.namespace_needed(details.name)) from None
+            raise
     name, namespace = tree["metadata"]["name"], tree["metadata"]["namespace"]
     return await client.patch(resource, name, namespace, patch=tree, type=PatchType.MERGE, dry_run=dry_run)

@@ -121,6 +121,14 @@ async def absent(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> A
     return Absent(await absent_namespaces(client, names), kinds)
 
 
+def namespace_needed(name: str) -> str:
+    """The sentence about a namespace of objects that does not exist."""
+    return (
+        f"namespace {name} does not exist: create it first, or have it in the manifest, and create the cluster with "
+        "--all-kinds"
+    )
+
+
 async def absent_namespaces(client: Client, names: Iterable[str]) -> list[str]:
     """Those of these Namespaces that do not exist yet. One that the caller may not read counts as existing: whoever may
     not read it may not create it, and the server says so."""

@@ -224,11 +224,7 @@ def _refused(preview: Preview, violations: Sequence[Violation]) -> Preview:
 async def _of_absent_namespaces(client: Client, trees: Sequence[Tree]) -> list[str]:
     """A sentence for each namespace of objects that does not exist."""
     named = {tree["metadata"]["namespace"] for tree in trees if tree["metadata"].get("namespace")}
-    return [
-        f"namespace {name} does not exist: create it first, or have it in the manifest, and create the cluster with "
-        "--all-kinds"
-        for name in await other_kinds.absent_namespaces(client, sorted(named))
-    ]
+    return [other_kinds.namespace_needed(name) for name in await other_kinds.absent_namespaces(client, sorted(named))]
 
 
 _RIGHTS = (
