@@ -88,7 +88,7 @@ def test_ready_cluster_has_its_generations_written() -> None:
         (
             {"replicas": 2, "upToDateReplicas": 1},
             "RollingUpgradeInProgress",
-            "control plane machines are being replaced: 1 of 1 are up to date, 1 not; 1 of 2 nodes are ready",
+            "control plane machines are being replaced: 1 of 1 are up to date, 1 to replace; 1 of 2 nodes are ready",
         ),
         ({"replicas": 0, "upToDateReplicas": 0}, "ScalingUp", "scaling up control plane machines: 0 of 1 exist"),
         (
@@ -122,7 +122,7 @@ def test_unready_control_plane_says_why_in_numbers(control_plane: Tree, reason: 
             {"replicas": 3, "upToDateReplicas": 1},
             2,
             "RollingUpgradeInProgress",
-            "worker machines are being replaced: 1 of 2 are up to date, 2 not; 2 of 3 nodes are ready",
+            "worker machines are being replaced: 1 of 2 are up to date, 2 to replace; 2 of 3 nodes are ready",
         ),
         ({}, 4, "ScalingUp", "scaling up worker machines: 2 of 4 exist"),
         ({}, 1, "ScalingDown", "scaling down worker machines: 2 exist, 1 stay"),
@@ -268,7 +268,7 @@ def test_uncounted_deployment_is_not_up_to_date() -> None:
     assert said(status)["WorkersReady"] == "True"
     status = report(made(objects=[*made_objects, machine_set(deployment, version="v1.34.4-eks-1-34-1")]))
     assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
-    assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
+    assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 to replace")
 
 
 IN_PLACE: Tree = {"upgradeRolloutStrategy": {"type": "InPlace"}}
@@ -371,7 +371,7 @@ def test_fresh_upgrade_is_ready_nowhere() -> None:
     status = report(made(objects=objects(version="1.35"), kubernetesVersion="1.36"))
     assert said(status)["ControlPlaneReady"] == "False/OutdatedInformation"
     assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
-    assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
+    assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 to replace")
 
 
 def test_change_of_an_existing_cluster_is_an_upgrade() -> None:

@@ -552,7 +552,7 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
         message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
         # Includes machines that never come up.
         coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
-        return Wait(Reason.ROLLING_UPGRADE_IN_PROGRESS, f"{message}, {counts.outdated} not{coming}")
+        return Wait(Reason.ROLLING_UPGRADE_IN_PROGRESS, f"{message}, {counts.outdated} to replace{coming}")
     if counts.replicas == counts.desired != counts.expected and (resting := _not_scaling(scope)) is not None:
         there = f"there are {counts.replicas} {what} machines, {counts.expected} in the spec"
         if counts.replicas < counts.expected:
