@@ -102,6 +102,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (keys.EPOCH, (ETCD, INFRASTRUCTURE, CLUSTER, SPACE, STATE), EPOCHS),
     (keys.SOURCE_EPOCH, (ETCD,), EPOCHS),
     (keys.FOUNDING, (ETCD,), FLAGS),
+    (keys.PLAIN_CLIENTS, (ETCD,), FLAGS),
     (keys.GIVEN_STATE, (WORKER, INFRASTRUCTURE), TEXTS),
     (keys.RESULT_DIGESTS, (WORKER, INFRASTRUCTURE), (*TEXTS, "[]", "{}", '{"providerStatus": "x"}', '{"x": 1}')),
     (of_gardenlet.INITIATED_AT, (ETCD,), TIMES),

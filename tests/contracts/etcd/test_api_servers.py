@@ -61,7 +61,7 @@ async def client_a(clients: Clients, keys: Keys) -> AsyncIterator[Client]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def client_b(clients: Clients, keys: Keys, first: Client) -> AsyncIterator[Client]:
+async def client_b(clients: Clients, keys: Keys, client_a: Client) -> AsyncIterator[Client]:
     async with serving(clients, keys, 2) as server:
         client = client_of(server)
         yield client
