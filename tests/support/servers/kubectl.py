@@ -35,7 +35,7 @@ def find_kubectl() -> Path:
 class Kubectl:
     """kubectl with a kubeconfig; its cache lies in `home`. A command may take `patience` seconds."""
 
-    def __init__(self, program: Path, kubeconfig: Path, home: Path, *, patience: float = 30.0) -> None:
+    def __init__(self, program: Path, kubeconfig: Path, home: Path, *, patience: float = 90.0) -> None:
         self._program = program
         self.kubeconfig = kubeconfig
         self._environment = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(kubeconfig)} | QUICK
