@@ -7,19 +7,22 @@ from dataclasses import dataclass
 
 from espalier.api.core import SERVICE
 from espalier.api.gardener import images
+from espalier.api.gardener.etcd import MAIN
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.shoots.control_plane import accounts
 from espalier.shoots.control_plane.deployment import API_SERVER_PROBES, Program, deployment, labels_of, mounted
+from espalier.shoots.etcd import names as etcd_names
+from espalier.shoots.secrets import peers
 
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 MACHINE_CONTROLLER_MANAGER = accounts.MACHINE_CONTROLLER_MANAGER
 
-_ETCD, _ETCD_PORT = "etcd-main-client", 2379
-_CLIENT_FILES = {"etcd-cafile": "ca.crt", "etcd-certfile": "tls.crt", "etcd-keyfile": "tls.key"}
+_ETCD = etcd_names.client_service(MAIN)
+_CLIENT_FILES = {"etcd-cafile": peers.TRUSTED, "etcd-certfile": peers.CERTIFICATE, "etcd-keyfile": peers.KEY}
 API_SERVER_PORT = 443
 """The port of the Service and of the container: nodes and kubeconfigs use it."""
 WATCH_GRACE = "200ms"
@@ -53,10 +56,10 @@ def program(name: str, shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
 def _api_server(shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
     secrets = ["ca", "ca-front-proxy", "ca-kubelet", "kube-apiserver", "kube-apiserver-kubelet", "kube-aggregator"]
     secrets += ["service-account-key", "static-token", "etcd-encryption-secret"]
-    etcd = {"etcd-servers": f"http://{_ETCD}:{_ETCD_PORT}"}
+    etcd = {"etcd-servers": f"http://{_ETCD}:{etcd_names.CLIENT_PORT}"}
     if inputs.client_secret:
         secrets.append(inputs.client_secret)
-        etcd = {"etcd-servers": f"https://{_ETCD}.{inputs.namespace}.svc:{_ETCD_PORT}"}
+        etcd = {"etcd-servers": f"https://{_ETCD}.{inputs.namespace}.svc:{etcd_names.CLIENT_PORT}"}
         etcd |= {flag: mounted(inputs.client_secret, file) for flag, file in _CLIENT_FILES.items()}
     key = mounted("service-account-key", "id_rsa")
     flags = {

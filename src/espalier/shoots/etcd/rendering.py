@@ -25,6 +25,7 @@ from espalier.shoots.etcd.settings import (
     has_members,
     is_copy,
 )
+from espalier.shoots.secrets import peers
 
 VERSION = "v1"
 """The version of our own images."""
@@ -148,17 +149,18 @@ def _configuration(etcd: Etcd) -> str:
     if has_members(etcd):
         settings = {**common, "listen-peer-urls": f"https://0.0.0.0:{names.PEER_PORT}", **compaction}
     else:  # in the order of earlier gardenlets: a changed file ends etcd
+        scheme = "https" if has_client_tls(etcd) else "http"
         settings = {
             "name": names.member(etcd.metadata.name, 0),
             **common,
             "listen-peer-urls": f"unix://{names.PEER_SOCKET}",  # a single member has no peers
-            "advertise-client-urls": f"{'https' if has_client_tls(etcd) else 'http'}://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
+            "advertise-client-urls": f"{scheme}://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
             **compaction,
             **ELECTION,
         }
     text = "".join(f"{name}: {value}\n" for name, value in settings.items())
-    text += _security("client", "clients.crt") if has_client_tls(etcd) else ""
-    return text + _security("peer", "ca.crt") if has_members(etcd) else text
+    text += _security("client", peers.CLIENTS) if has_client_tls(etcd) else ""
+    return text + _security("peer", peers.TRUSTED) if has_members(etcd) else text
 
 
 def _listens(etcd: Etcd) -> list[str]:
@@ -171,8 +173,8 @@ def _security(of: str, trusted: str) -> str:
     """Members present and demand certificates of authorities that sign nothing else, so names need not be compared:
     that of a pod's address may not be known yet when it connects, and a socket has none."""
     settings = {
-        "cert-file": f"{names.PEER_PATH}/tls.crt",
-        "key-file": f"{names.PEER_PATH}/tls.key",
+        "cert-file": f"{names.PEER_PATH}/{peers.CERTIFICATE}",
+        "key-file": f"{names.PEER_PATH}/{peers.KEY}",
         "trusted-ca-file": f"{names.PEER_PATH}/{trusted}",
         "client-cert-auth": "true",
         "skip-client-san-verification": "true",

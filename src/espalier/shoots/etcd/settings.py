@@ -8,6 +8,7 @@ from espalier.api.gardener.etcd import MEMBERS, Backup, Etcd, Store
 from espalier.api.gardener.numbers import whole_number
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.shoots.etcd import names
+from espalier.shoots.secrets import peers
 
 _SCHEMES = {
     "s3": "s3",
@@ -94,7 +95,7 @@ def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:
         flags["timing"] = f"{names.CONFIG_PATH}/{names.TIMING_FILE}"
     flags["listen"] = f"0.0.0.0:{agent_port(etcd)}"
     if etcd.peer_secret:
-        files = {"server-cert": "tls.crt", "server-key": "tls.key", "client-ca": "ca.crt"}
+        files = {"server-cert": peers.CERTIFICATE, "server-key": peers.KEY, "client-ca": peers.TRUSTED}
         flags |= {flag: f"{names.PEER_PATH}/{name}" for flag, name in files.items()}
     return [*words, *(f"--{name}={value}" for name, value in flags.items() if value)]
 

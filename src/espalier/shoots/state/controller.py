@@ -25,7 +25,7 @@ from espalier.shoots.state.kinds import kinds_of
 from espalier.shoots.state.merging import SeedStates, Task, is_current, merged, task_of
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.resource_states import ResourceState, state_of
-from espalier.shoots.state.store import EpochOver, ShootStates, later_epoch_of
+from espalier.shoots.state.store import EpochOver, ShootStates, later_epoch_problem
 from espalier.shoots.state.stored import StaleState
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID
 
@@ -105,7 +105,7 @@ class Sync:
             return Wait(StateReason.CACHE_NOT_SYNCED, "a kind of extension was installed just now", after=_SYNC_RETRY)
         states = self._observer.states_of(shoot.status.technical_id)
         cached = self._observer.states.get(key)
-        if cached is not None and (problem := later_epoch_of(cached, task.epoch)):
+        if cached is not None and (problem := later_epoch_problem(cached, task.epoch)):
             return Wait(StateReason.EPOCH_OUTDATED, problem)
         # What is restored keeps its revision: the destination decides whether it is an older one.
         least = revision_of(shoot_object) if not restoring(shoot) else 0

@@ -37,7 +37,7 @@ class EpochOver(Exception):
     """A newer epoch has the ShootState: this seed no longer writes to it."""
 
 
-def later_epoch_of(state: Object, epoch: int) -> str:
+def later_epoch_problem(state: Object, epoch: int) -> str:
     """The reason why a seed in this epoch may not write a ShootState, and no seed can restore it before a later one;
     empty if it may."""
     if epoch_of(state) <= epoch:
@@ -154,7 +154,7 @@ class ShootStates:
         """
         for attempt in range(_ATTEMPTS):
             state, read = read or await self.ensure(shoot, epoch), None
-            if problem := later_epoch_of(state, epoch):
+            if problem := later_epoch_problem(state, epoch):
                 raise EpochOver(problem)
             document = Document(state.raw)
             before = document.body

@@ -40,7 +40,7 @@ from espalier.shoots.state.document import Document, UnreadableShootState, diges
 from espalier.shoots.state.merging import RENDERED_KINDS, Mode, SeedStates, is_current
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.resource_states import ResourceState, state_of
-from espalier.shoots.state.store import later_epoch_of
+from espalier.shoots.state.store import later_epoch_problem
 from espalier.shoots.state.stored import StaleState
 
 Kinds = tuple[type[Extended], ...]
@@ -103,7 +103,7 @@ def check_states(ctx: ShootContext) -> Verdict:
     if problems:
         return Failure(f"the shoot can't be restored in another seed: {'; '.join(problems)}")
     live = ctx.scope.state
-    if live is not None and (problem := later_epoch_of(live, ctx.scope.epoch)):
+    if live is not None and (problem := later_epoch_problem(live, ctx.scope.epoch)):
         return Failure(problem)
     return combined((secrets.check(ctx), wait_until_persisted(ctx)))
 

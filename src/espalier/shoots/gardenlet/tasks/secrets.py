@@ -13,6 +13,7 @@ from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationType
 from espalier.kube.errors import NotFound
 from espalier.runtime.controllers.outcome import Continue, Done, Wait
 from espalier.runtime.controllers.writer import found_by_owner
+from espalier.shoots.etcd import names as etcd_names
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import ShootContext
@@ -22,7 +23,11 @@ from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
 from espalier.shoots.secrets import derived, names, peers, persisted
 from espalier.shoots.secrets.persisted import Data
 
-_PEERS = (AGENT_SERVICE, f"{MAIN}-client", *(f"{MAIN}-{member}.{MAIN}-peer" for member in range(MEMBERS)))
+_PEERS = (
+    AGENT_SERVICE,
+    etcd_names.client_service(MAIN),
+    *(f"{MAIN}-{member}.{MAIN}-peer" for member in range(MEMBERS)),
+)
 """The names of etcd's members, and of the Services of their agents and clients, below that of their namespace."""
 
 
