@@ -278,7 +278,7 @@ def test_credentials_for_a_moved_cluster_alone_go(kind: str, tmp_path: Path) -> 
         trees, cluster = manifest(kind, "second", 1), Key("team-a", "second")
         await bring_credentials(PROVIDERS, client, trees, given)
         await apply(client, trees)
-        stored = await credential_secrets.users(PROVIDERS, client, cluster)
+        stored = await credential_secrets.stored_manifest(PROVIDERS, client, cluster)
         before = await permitted(client)
         assert await withdraw(client, trees, cluster) == []
         assert await permitted(client) == before

@@ -306,7 +306,7 @@ def test_a_repository_of_another_layout_is_left(server: GitServer, folder: str, 
 
 @pytest.mark.parametrize("path", [FILE, f"{FOLDER}/new.yaml", LISTING])
 def test_a_removal_that_lost_a_race_is_said(server: GitServer, path: str) -> None:
-    """Also for a file that nobody has looked at."""
+    """Also for a file that nobody has reviewed."""
     fill(server)
     made = removal(server)
     looked = look(made)

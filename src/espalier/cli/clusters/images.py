@@ -370,7 +370,7 @@ class Advice(msgspec.Struct, frozen=True):
     """If no registry gave an answer about any of them."""
 
 
-ON = Advice(*["the same command goes on with them"] * 2)
+ON = Advice("the same command goes on with them", "the same command goes on with them")
 _AGAIN = "give the same command again once their registry answers"
 CHECKED = Advice("`espalier import images` adds what is missing", _AGAIN)
 CHECKED_AT_THE_SOURCE = Advice("-r or a manifest with registryMirrorConfiguration names a mirror to check", _AGAIN)

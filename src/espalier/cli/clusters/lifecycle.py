@@ -102,13 +102,9 @@ async def delete_cluster(
 async def _removal(client: Client, key: Key) -> git_pushes.Commit:
     """The commit by which a cluster is deleted. Raises `Failure` if it can't be made."""
     from espalier.cli.clusters.git import git_pushes  # noqa: PLC0415  with what an extra installs
+    from espalier.cli.clusters.rollouts import rollouts  # noqa: PLC0415  for this alone
 
-    try:
-        stored = await client.get(Cluster.resource, key.name, key.namespace)
-    except NotFound as error:
-        if error.is_of_kind:
-            raise
-        raise Failure(f"cluster {key} does not exist; `espalier get clusters -A` lists those that do") from None
+    stored = await rollouts.cluster(client, key)
     return git_pushes.of_removal(await from_git.check_followed(client, stored), f"Delete cluster {key.name}")
 
 

@@ -144,7 +144,7 @@ async def _checked(
         if not by_git:
             return _Checked()
         return _Checked(
-            left="--push: an operation on the cluster had begun, so its repository was not looked at: if files of it "
+            left="--push: an operation on the cluster had begun, so its repository was not read: if files of it "
             "are there, remove them"
         )
     given = await access.of_management_cluster(key, flag)
@@ -154,7 +154,7 @@ async def _checked(
     try:
         content = kubeconfig.alone().to_bytes()
         await check_manages_nobody(client, key)
-        manifest = records.manifest_of(await credential_secrets.users(PROVIDERS, client, key))
+        manifest = records.manifest_of(await credential_secrets.stored_manifest(PROVIDERS, client, key))
         left = await _left_in_git(client, key, progress, dry_run=dry_run, by_git=by_git)
     except KubeconfigError as error:
         raise Failure(

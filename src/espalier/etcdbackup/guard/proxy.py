@@ -5,7 +5,7 @@ a guard that was frozen and resumes passes at most the chunk that it had already
 for each direction: nothing is read in advance for a slow reader.
 
 With a second socket, on which etcd listens without TLS, clients without TLS are passed to that one. Their first byte
-tells: it is looked at, and left for etcd.
+tells: it is read, and stays for etcd.
 """
 
 from __future__ import annotations

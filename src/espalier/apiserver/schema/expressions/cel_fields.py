@@ -82,12 +82,12 @@ class _Walk:
             [key for entry in entries for key in _messages(entry, 3)],
             [value for entry in entries for value in _messages(entry, 4)],
         ):
-            self._one_type(parts)
+            self._check_constants(parts)
             for part in parts:
                 self.type_of(part, schemas)
         return None
 
-    def _one_type(self, parts: list[Raw]) -> None:
+    def _check_constants(self, parts: list[Raw]) -> None:
         """Constants of a list, or of a map, are of one type in Kubernetes."""
         types = [next(map(_TYPES.get, _message(part, _CONSTANT)), None) for part in parts]
         constants = list(takewhile(bool, types))

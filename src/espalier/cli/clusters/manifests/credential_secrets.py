@@ -158,7 +158,7 @@ def granted_by(providers: Providers, cluster: Key, manifest: Iterable[Tree]) -> 
     return Granted(cluster, credential_uses.of(providers, [Object(encode_json(tree)) for tree in manifest]).known)
 
 
-async def users(providers: Providers, client: Client, cluster: Key) -> list[Tree]:
+async def stored_manifest(providers: Providers, client: Client, cluster: Key) -> list[Tree]:
     """A Cluster and what it links, as in a manifest; none if it does not exist."""
     try:
         stored = await client.get(Cluster.resource, cluster.name, cluster.namespace)
