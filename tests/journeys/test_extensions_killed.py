@@ -34,7 +34,7 @@ def test_killed_programs_of_a_shoot_go_on(first: int, after: bool) -> None:
         killer = Killer()
         async with garden(simulation, wrap=killer, delay=0.5, with_cloud=True, has_clients=True) as world:
             await asyncio.sleep(15)
-            killer.arm(world, *range(first, MOST, FAR), after=after)
+            killer.arm(world.garden, *range(first, MOST, FAR), after=after)
             await life(world)
             assert await unclean(world) == [], killer.killed
             assert killer.seen < MOST

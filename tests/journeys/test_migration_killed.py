@@ -66,7 +66,7 @@ def moves(first: int, after: bool, move: Callable[[World, str, str], Awaitable[N
             creates = world.infrastructures.count("create")
             source, destination = "a", "b"
             for number in range(first, first + CHUNK):
-                killer.arm(world, number, after=after)
+                killer.arm(world.garden, number, after=after)
                 await move(world, source, destination)
                 assert await persisted(world, destination) == undisturbed
                 assert world.infrastructures.inventory == inventory, killer.killed
@@ -100,7 +100,7 @@ def test_program_killed_in_create_or_delete_goes_on(first: int, after: bool) -> 
         async with garden(simulation, wrap=killer, delay=0.5) as world:
             await asyncio.sleep(15)
             for number in range(first, first + CHUNK):
-                killer.arm(world, number, after=after)
+                killer.arm(world.garden, number, after=after)
                 await world.create_shoot()
                 await world.healthy("a")
                 assert len(world.infrastructures.inventory) == len(KINDS), killer.killed

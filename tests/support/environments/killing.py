@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from espalier.cli.local.environment.garden.gardens import Garden
 from espalier.kube.errors import Unreachable
 from espalier.kube.transports.wire import Request, Response, Stream, Transport
-from tests.support.gardens.gardens import World
 
 AGAIN = 3.0
 """Seconds until a program that died is started again."""
@@ -21,7 +21,7 @@ class Killer:
     Leases and events are none: nothing depends on them that a crash could leave half done.
     """
 
-    world: World | None = None
+    garden: Garden | None = None
     numbers: Sequence[int] = ()
     after: bool = False
     seen: int = 0
@@ -29,9 +29,9 @@ class Killer:
     _generation: dict[str, int] = field(default_factory=dict)
     _restarts: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def arm(self, world: World, *numbers: int, after: bool) -> None:
+    def arm(self, garden: Garden, *numbers: int, after: bool) -> None:
         """Kill at these writes from now on, once each."""
-        self.world, self.numbers, self.after, self.seen = world, numbers, after, 0
+        self.garden, self.numbers, self.after, self.seen = garden, numbers, after, 0
 
     def __call__(self, program: str, transport: Transport) -> Transport:
         if program == "user":
@@ -43,24 +43,24 @@ class Killer:
 
     def counts(self, request: Request) -> bool:
         """True if this write is the one."""
-        if self.world is None or request.method == "GET" or "/leases/" in request.path or "/events" in request.path:
+        if self.garden is None or request.method == "GET" or "/leases/" in request.path or "/events" in request.path:
             return False
         self.seen += 1
         return self.seen in self.numbers
 
     def kill(self, program: str, request: Request) -> None:
         """The program is dead from now on."""
-        assert self.world is not None
+        assert self.garden is not None
         self.killed.append(f"{program}: {request.method} {request.path}")
         self._generation[program] += 1
-        task = asyncio.create_task(self._again(self.world, program))
+        task = asyncio.create_task(self._again(self.garden, program))
         self._restarts.add(task)
         task.add_done_callback(self._restarts.discard)
 
-    async def _again(self, world: World, program: str) -> None:
-        await world.garden.kill(program)
+    async def _again(self, garden: Garden, program: str) -> None:
+        await garden.kill(program)
         await asyncio.sleep(AGAIN)
-        await world.garden.restart(program)
+        await garden.restart(program)
 
 
 class _Mortal:
