@@ -10,12 +10,13 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
 from espalier.shoots.secrets.persisted import Data, InvalidSecret, authority_of, pair_data
-from espalier.shoots.secrets.validity import DAYS, is_fresh
+from espalier.shoots.secrets.validity import DAYS, is_fresh, is_pair
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,24 @@ CERTIFICATES: Mapping[str, _Certificate] = {
 """By the name of the secret."""
 
 
-def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
-    """The names of derived secrets that are outdated. Raises `InvalidSecret` if a persisted one is no authority."""
-    authorities = {
-        name: _authority(persisted, name).certificate
-        for name in sorted({certificate.ca for certificate in CERTIFICATES.values()})
-    }
+def outdated(
+    persisted: Mapping[str, Data], present: Mapping[str, Data], *, namespace: str, now: datetime
+) -> tuple[str, ...]:
+    """The names of derived secrets that are outdated or were edited. Raises `InvalidSecret` if a persisted
+    one is no authority."""
+    authorities = {name: _authority(persisted, name) for name in sorted({item.ca for item in CERTIFICATES.values()})}
     return tuple(
         name
         for name, certificate in CERTIFICATES.items()
-        if not is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
+        if not _is_current(name, present.get(name, {}), authorities[certificate.ca], namespace, now)
     )
+
+
+def _is_current(name: str, data: Data, ca: Authority, namespace: str, now: datetime) -> bool:
+    if not is_fresh(data, f"{name}.crt", ca.certificate, now):
+        return False
+    pair = KeyPair(data[f"{name}.crt"], data.get(f"{name}.key", b""))
+    return is_pair(pair.certificate, pair.key) and data.items() >= _content(name, pair, ca, namespace).items()
 
 
 def derive(
@@ -81,16 +89,19 @@ def derive(
     rng: random.Random | None = None,
 ) -> dict[str, Data]:
     """Return the outdated secrets, derived again. Raises `InvalidSecret` if a persisted one is no authority."""
-    due = outdated(persisted, present, now)
     derived: dict[str, Data] = {}
-    for name in due:
+    for name in outdated(persisted, present, namespace=namespace, now=now):
         certificate = CERTIFICATES[name]
         ca = _authority(persisted, certificate.ca, rng)
-        pair = certificate.issue(ca, namespace, now)
-        derived[name] = pair_data(name, pair, ca.certificate)
-        if certificate.kubeconfig:
-            derived[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
+        derived[name] = _content(name, certificate.issue(ca, namespace, now), ca, namespace)
     return derived
+
+
+def _content(name: str, pair: KeyPair, ca: Authority, namespace: str) -> Data:
+    content = pair_data(name, pair, ca.certificate)
+    if CERTIFICATES[name].kubeconfig:
+        content["kubeconfig"] = _kubeconfig(namespace, name, ca.certificate, pair.certificate, pair.key)
+    return content
 
 
 def _authority(secrets: Mapping[str, Data], name: str, rng: random.Random | None = None) -> Authority:
@@ -103,8 +114,14 @@ def _authority(secrets: Mapping[str, Data], name: str, rng: random.Random | None
         raise InvalidSecret(f"{name}: {error}") from None
 
 
-def _kubeconfig(namespace: str, name: str, ca: Authority, pair: KeyPair) -> bytes:
+@lru_cache(maxsize=4096)
+def _kubeconfig(namespace: str, name: str, authority: bytes, certificate: bytes, key: bytes) -> bytes:
+    """Cached, because each reconcile of a shoot compares those that it has."""
     server = f"https://{names.KUBE_APISERVER}.{namespace}.svc:443"
     return Kubeconfig.of_cluster(
-        namespace, server=server, certificate_authority=ca.certificate, user=name, credentials=pair
+        namespace,
+        server=server,
+        certificate_authority=authority,
+        user=name,
+        credentials=KeyPair(certificate, key),
     ).to_bytes()

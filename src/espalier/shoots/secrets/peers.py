@@ -29,7 +29,7 @@ from datetime import datetime, timedelta
 from espalier.kube.connection.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
 from espalier.shoots.secrets.persisted import Data, InvalidSecret, authority_of
-from espalier.shoots.secrets.validity import DAYS, is_fresh, validity
+from espalier.shoots.secrets.validity import DAYS, is_fresh, is_pair, validity
 
 CERTIFICATE, KEY, TRUSTED = "tls.crt", "tls.key", "ca.crt"
 """The files of members and of the client: its certificate and key, and the authorities of members that it trusts."""
@@ -200,8 +200,10 @@ def _wanted(authority: Data, present: Mapping[str, Data], use: Use, now: datetim
 
 
 def _ends(data: Data | None, now: datetime) -> bool:
-    valid = validity(data.get(CERTIFICATE, b""), None) if data is not None else None
-    return valid is None or valid[1] - now < _TOO_LATE
+    """True if nobody can present it much longer: its certificate ends, or its key is missing or of another one."""
+    certificate, key = (data.get(name, b"") for name in (CERTIFICATE, KEY)) if data is not None else (b"", b"")
+    valid = validity(certificate, None)
+    return valid is None or valid[1] - now < _TOO_LATE or not is_pair(certificate, key)
 
 
 def _name(authority: Data, *, is_presented: bool) -> str:
@@ -220,22 +222,22 @@ def _trusted_clients(authority: Data) -> bytes:
 
 def _has_certificate(present: Mapping[str, Data], wanted: str, authority: Data, now: datetime) -> bool:
     data = present.get(wanted)
-    if data is None or KEY not in data or data.get(TRUSTED) != _trusted(authority):
+    if data is None or data.get(TRUSTED) != _trusted(authority) or _ends(data, now):
         return False
     if data.get(CLIENTS) != _trusted_clients(authority):
         return False
     if wanted == _name(authority, is_presented=True):
         return is_fresh(data, CERTIFICATE, authority[_AUTHORITY], now)
-    return not _ends(data, now)
+    return True
 
 
 def _has_client_certificate(present: Mapping[str, Data], wanted: str, authority: Data, now: datetime) -> bool:
     data = present.get(client_secret(wanted))
-    if data is None or KEY not in data or data.get(TRUSTED) != _trusted(authority):
+    if data is None or data.get(TRUSTED) != _trusted(authority) or _ends(data, now):
         return False
     if wanted == _name(authority, is_presented=True):
         return is_fresh(data, CERTIFICATE, authority[_CLIENT_AUTHORITY], now)
-    return not _ends(data, now)
+    return True
 
 
 def _certificate(

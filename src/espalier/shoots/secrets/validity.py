@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from espalier.kube.connection.pki import KeyPair
 from espalier.shoots.secrets.persisted import Data
@@ -35,3 +36,12 @@ def validity(certificate: bytes, authority: bytes | None) -> tuple[datetime, dat
     except (ValueError, TypeError, InvalidSignature):
         return None
     return x509.not_valid_before_utc, x509.not_valid_after_utc
+
+
+@lru_cache(maxsize=4096)
+def is_pair(certificate: bytes, key: bytes) -> bool:
+    """True if the private key belongs to the certificate; False for what is neither. Cached as `validity` is."""
+    try:
+        return load_pem_private_key(key, None).public_key() == KeyPair(certificate, b"").x509.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False

@@ -262,7 +262,8 @@ def test_ended_certificate_is_replaced_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"ca.crt": b"x"}, {"tls.key": None}, {"tls.crt": b"-----BEGIN CERTIFICATE-----\n"}, None]
+    "change",
+    [{"ca.crt": b"x"}, {"tls.key": None}, {"tls.key": b"x"}, {"tls.crt": b"-----BEGIN CERTIFICATE-----\n"}, None],
 )
 def test_damaged_secret_of_peers_is_written_again(change: dict[str, bytes | None] | None) -> None:
     pods = started()
@@ -286,6 +287,17 @@ def test_damaged_secret_is_rewritten_while_preparing() -> None:
     pods.secrets[preparing] = {**pods.secrets[preparing], "tls.crt": b"x"}
     pods.reconcile()
     assert pods.secrets[preparing]["tls.crt"] == pods.mounted[0]["tls.crt"]
+
+
+@pytest.mark.parametrize("key", [None, b"x"])
+def test_renewal_begins_with_a_damaged_key(key: bytes | None) -> None:
+    """Nobody can present the old certificate any more, so the new one is presented."""
+    pods = started()
+    before = {name: data for name, data in pods.secrets[pods.wanted].items() if name != "tls.key"}
+    pods.secrets[pods.wanted] = before | ({} if key is None else {"tls.key": key})
+    del pods.secrets[names.CA_ETCD_PEER]
+    pods.reconcile()
+    assert validity(pods.secrets[pods.wanted]["tls.crt"], pods.authority()) is not None
 
 
 @pytest.mark.parametrize("broken", [{}, {"ca.crt": b"x", "ca.key": b"y"}])

@@ -86,19 +86,37 @@ def test_nothing_is_derived_again_while_it_is_fresh() -> None:
 
 def test_certificates_near_their_end_are_derived_again() -> None:
     present = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
-    due = derived.outdated(ALL, present, NOW + timedelta(days=61))
+    due = derived.outdated(ALL, present, namespace=SPACE, now=NOW + timedelta(days=61))
     assert set(due) == set(derived.CERTIFICATES)
 
 
 def test_certificates_of_another_authority_are_renewed() -> None:
     present = derived.derive(generated(9), {}, namespace=SPACE, now=NOW, rng=random.Random(3))
-    due = derived.outdated(ALL, present, NOW)
+    due = derived.outdated(ALL, present, namespace=SPACE, now=NOW)
     assert set(due) == set(derived.CERTIFICATES)
+
+
+@pytest.mark.parametrize("file", ["gardenlet.crt", "gardenlet.key", "ca.crt", "kubeconfig"])
+@pytest.mark.parametrize("change", ["missing", "malformed", "of another seed"])
+def test_changed_derived_secret_is_derived_again(file: str, change: str) -> None:
+    present = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
+    other = derived.derive(generated(9), {}, namespace=SPACE, now=NOW, rng=random.Random(4))
+    contents = {"missing": {}, "malformed": {file: b"x"}, "of another seed": {file: other["gardenlet"][file]}}
+    unchanged = {name: content for name, content in present["gardenlet"].items() if name != file}
+    changed = {**present, "gardenlet": unchanged | contents[change]}
+    assert derived.outdated(ALL, changed, namespace=SPACE, now=NOW) == ("gardenlet",)
+
+
+def test_what_others_add_to_a_derived_secret_stays() -> None:
+    present = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
+    present["gardenlet"]["note"] = b"of an operator"
+    assert derived.outdated(ALL, present, namespace=SPACE, now=NOW) == ()
 
 
 @pytest.mark.parametrize(
     "broken", [{}, {"ca.crt": b"x", "ca.key": b"y"}, {**ALL["ca"], "ca.key": ALL["ca-kubelet"]["ca.key"]}]
 )
 def test_broken_carried_authority_is_named_and_kept(broken: Data) -> None:
+    present = derived.derive(ALL, {}, namespace=SPACE, now=NOW)
     with pytest.raises(InvalidSecret, match="not a matching pair"):
-        derived.outdated({**ALL, "ca": broken}, derived.derive(ALL, {}, namespace=SPACE, now=NOW), NOW)
+        derived.outdated({**ALL, "ca": broken}, present, namespace=SPACE, now=NOW)

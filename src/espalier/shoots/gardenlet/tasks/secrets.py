@@ -94,7 +94,7 @@ def _derive(ctx: ShootContext) -> Verdict:
     scope = ctx.scope
     present = scope.secrets_in_seed
     try:
-        due = derived.outdated(scope.persisted_secrets, present, scope.now)
+        due = derived.outdated(scope.persisted_secrets, present, namespace=scope.technical_id, now=scope.now)
     except persisted.InvalidSecret as error:
         return Failure(
             f"ShootState {ctx.live.shoot.key}: the persisted secrets are invalid: {error}; restore it from a backup of "
