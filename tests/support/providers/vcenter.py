@@ -56,7 +56,6 @@ class VCenter:
     @contextmanager
     def administrator(self) -> Iterator[Any]:
         """The content of its API, for changes."""
-
         host, port = self.address
         instance = connect.SmartConnect(
             host=host, port=port, user=ACCOUNT.username, pwd=ACCOUNT.password, disableSslCertValidation=True

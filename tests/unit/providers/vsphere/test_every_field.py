@@ -141,7 +141,6 @@ RENDERED = objects(made(everything()))
 @pytest.mark.soak
 def test_bottlerocket_setting_has_effect_or_is_refused() -> None:
     """Certificates that are none are refused by the controller, which reads them."""
-
     before = objects(made(everything_with_bottlerocket()))
     fields = (
         (MACHINE, bottlerocket_fields.path_of(field), values) for field, values in bottlerocket_fields.FIELDS.items()

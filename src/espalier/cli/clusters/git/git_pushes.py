@@ -90,7 +90,6 @@ class Commit:
         return f"{self.target.url}, branch {self.target.branch}"
 
     def _read(self) -> dict[str, bytes]:
-
         try:
             with self.credentials.access(self.target) as access:
                 return Repository(access, self.target.branch).read()
@@ -98,7 +97,6 @@ class Commit:
             raise Failure(str(error)) from None
 
     def _publish(self, looked: Looked) -> Published:
-
         def change(existing: Files) -> Changes:
             changed = self._changed(existing)
             for path in dict.fromkeys((*looked.before, *changed)):
@@ -116,7 +114,6 @@ class Commit:
             raise Failure(str(error)) from None
 
     def _changed(self, existing: Files) -> dict[str, bytes | None]:
-
         try:
             return {path: text for path, text in self.change(existing).items() if existing.get(path) != text}
         except Unfit as error:
@@ -147,7 +144,6 @@ class Looked:
 
 def of_change(owner: Owner, trees: Sequence[Tree], message: str) -> Commit:
     """The change of a cluster that comes from Git, whose `repository` is known. Raises `Failure`."""
-
     if owner.repository is None:
         raise ValueError(f"{owner.where} is not known")
     url, branch = owner.repository.url, owner.repository.ref.branch or "master"
@@ -164,7 +160,6 @@ def of_removal(owner: Owner, message: str, *, manages: bool = False) -> Commit:
     """The removal of a cluster that comes from Git, whose `repository` is known; of one that `manages` others, with the
     files of Flux. Raises `Failure`.
     """
-
     if owner.repository is None:
         raise ValueError(f"{owner.where} is not known")
     namespace = owner.kustomization.namespace
@@ -180,7 +175,6 @@ def of_removal(owner: Owner, message: str, *, manages: bool = False) -> Commit:
 
 async def of_creation(client: Client, key: Key, trees: Sequence[Tree]) -> Commit:
     """The creation of a workload cluster in the repository of its management cluster. Raises `Failure`."""
-
     managed = await records.managed(client)
     config = await _configuration(client, managed[0]) if managed is not None else None
     if managed is None or config is None:

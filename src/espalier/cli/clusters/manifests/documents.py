@@ -199,7 +199,6 @@ def merged(documents: Sequence[Document], by_schema: Sequence[Problem], by_rules
     """All problems of a manifest in the order of its lines, each fault once: where two rules state it, the more exact
     field remains, and what rules say of a field that the schema rejects, or of one around it, is left out.
     """
-
     merged: list[Problem] = []
     for problem in by_rules:
         beside = [other for other in by_schema if _place(documents, other) == _place(documents, problem)]
