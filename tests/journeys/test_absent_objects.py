@@ -37,6 +37,15 @@ def test_an_absent_object_is_refused_until_it_exists(env: LocalEnvironment) -> N
     assert f"standard input:{LINE}: spec.datacenterRef: {NAMED}" in both.err
     assert "spec.controlPlaneConfiguration.count: " in both.err
 
+    elsewhere = DATACENTER.replace("  name: garden\n", "  name: garden\n  namespace: kube-public\n")
+    beside = NAMED.replace("add it to the manifest", "the manifest has it in namespace kube-public")
+    for command in ("create", "--timeout", "300s"), ("create", "--dry-run=server"):
+        moved = env.apply(f"{CLUSTER}---\n{elsewhere}", *command)
+        assert moved.code == 1
+        assert f"standard input:{LINE}: spec.datacenterRef: {beside}" in moved.err
+    planned = env.espalier("plan", "-f", "-", "-o", "json", stdin=f"{CLUSTER}---\n{elsewhere}")
+    assert beside in planned.out
+
     assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
     assert env.espalier("plan", "-f", "-", stdin=CLUSTER).code == 0
     assert env.apply(CLUSTER, "upgrade", "--keep-release", "--timeout", "300s").code == 0

@@ -83,6 +83,25 @@ def test_object_that_manifest_does_not_bring_is_named(tmp_path: Path, capsys: py
     assert "VSphereMachineConfig vineyard-cp in namespace default" in parsed["problems"][0]["violation"]["message"]
 
 
+@pytest.mark.parametrize("provider", [path.stem for path in CLUSTERS])
+def test_object_of_another_namespace_is_none_of_it(
+    provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reference has no namespace: it names an object in the Cluster's own, also where that is the command's."""
+    documents = [document for document in yaml.safe_load_all((EXAMPLES / f"{provider}.yaml").read_text()) if document]
+    for linked in (document for document in documents if document["kind"] != "Cluster"):
+        linked["metadata"]["namespace"] = "team-b"
+        problems = messages_of(yaml.safe_dump_all(documents), tmp_path, capsys)
+        del linked["metadata"]["namespace"]
+        name = f"{linked['kind']} {linked['metadata']['name']}"
+        assert problems, name
+        for problem in problems:
+            assert f"names {name} in namespace default, which does not exist; the manifest has it in" in problem
+            assert "namespace team-b: give both the same namespace" in problem
+        linked["metadata"]["namespace"] = "default"
+    assert messages_of(yaml.safe_dump_all(documents), tmp_path, capsys) == []
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "field"),
     [
@@ -396,11 +415,20 @@ def test_a_folder_is_read_as_by_kubectl(tmp_path: Path, capsys: pytest.CaptureFi
 
 def problems_of(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int]]:
     """Field and line of each problem of a manifest."""
+    return [(item["violation"]["field"], item["line"]) for item in _problems(text, folder, capsys)]
+
+
+def messages_of(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The message of each problem of a manifest."""
+    return [item["violation"]["message"] for item in _problems(text, folder, capsys)]
+
+
+def _problems(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     file = folder / "manifest.yaml"
     file.write_text(text)
     run(["validate", "-f", str(file), "-o", "json"])
-    result = json.loads(capsys.readouterr().out)["problems"]
-    return [(item["violation"]["field"], item["line"]) for item in result]
+    result: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["problems"]
+    return result
 
 
 def test_equal_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

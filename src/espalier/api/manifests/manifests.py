@@ -221,7 +221,7 @@ def _no_cluster(documents: Sequence[Document]) -> Problem:
 
 
 def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catalog) -> list[Violation]:
-    """True if the referenced datacenter is this object of the manifest."""
+    """Problems of a Cluster's reference to a datacenter: those that need no default namespace."""
     spec = cluster.tree.get("spec")
     reference = spec.get("datacenterRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):
@@ -242,5 +242,5 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
 
 
 def _is_same_namespace(document: Document, other: Document) -> bool:
-    """True if the namespaces are equal; the default is that of the command."""
+    """True if the namespaces may be equal. Where one is left out, it is the command's: what knows that judges."""
     return not document.namespace or not other.namespace or document.namespace == other.namespace

@@ -15,7 +15,7 @@ from espalier.api.manifests import manifests
 from espalier.api.manifests.manifests import Document
 from espalier.api.manifests.schema import TOO_MANY
 from espalier.api.text.violations import Problem
-from espalier.cli.clusters.manifests import crd_rules, documents
+from espalier.cli.clusters.manifests import absent_objects, crd_rules, documents
 
 
 class Examination(NamedTuple):
@@ -75,7 +75,7 @@ def alone(
     clusters = [document for document in readable if document.kind == Cluster.resource.kind]
     examined = []
     if clusters:
-        given = [f"{document.kind} {document.name}" for document in documents_]
+        given = absent_objects.given_by(documents_, namespace)
         manager = OfflineManager(PROVIDERS, readable, releases, namespace, given, is_complete=is_complete)
         examined = [manager.examined(cluster, is_refused=is_refused) for cluster in clusters]
     later = [] if crd_rules.ASKED else [crd_rules.NOT_ASKED]

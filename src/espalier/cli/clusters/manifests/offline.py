@@ -65,12 +65,12 @@ class OfflineManager:
         documents_: Sequence[Document],
         releases: Path | None,
         namespace: str,
-        given: Sequence[str] = (),
+        given: Sequence[absent_objects.Given] = (),
         *,
         is_complete: bool = True,
     ) -> None:
-        """`given` are all objects of the manifest, as `Kind name`, also those of which nothing can be made. Unless it
-        `is_complete`, objects that it lacks may be in the management cluster.
+        """`given` are all objects of the manifest, also those of which nothing can be made. Unless it `is_complete`,
+        objects that it lacks may be in the management cluster.
         """
         self._is_complete = is_complete
         self._providers = providers

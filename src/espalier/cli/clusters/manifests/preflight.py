@@ -258,7 +258,7 @@ async def _examined(
     """
     trees, notices = [item.tree for item in readable], list[str]()
     problems: list[Problem] = []
-    given = [f"{item.kind} {item.name}" for item in documents_]
+    given = absent_objects.given_by(documents_, namespace)
     for document in (item for item in readable if item.kind == Cluster.resource.kind):
         refused, unread = await _refusals(providers, client, document.tree, trees, given)
         problems += [documents.located(readable, document, violation) for violation in refused]
@@ -287,11 +287,11 @@ async def _live(client: Client, readable: Sequence[Document], namespace: str) ->
 
 
 async def _refusals(
-    providers: Providers, client: Client, cluster: Tree, beside: Sequence[Tree], given: Sequence[str]
+    providers: Providers, client: Client, cluster: Tree, beside: Sequence[Tree], given: Sequence[absent_objects.Given]
 ) -> tuple[list[Violation], tuple[str, ...]]:
     """Everything for which a Cluster would be refused, alone or with the objects that it links, or would wait for an
     object that neither the manifest nor the management cluster has; and what could not be read. `given` are all objects
-    of the manifest, as `Kind name`.
+    of the manifest.
 
     A GitOps configuration beside it in the manifest counts: it would be written first, and the Cluster refused then.
     """
@@ -323,7 +323,7 @@ def refusals(
     observer: ClusterObserver,
     cluster: Tree,
     beside: Sequence[Tree],
-    given: Sequence[str],
+    given: Sequence[absent_objects.Given],
 ) -> list[Violation]:
     """The same, from what was read: the one judgement of all commands that send a manifest or plan it.
 

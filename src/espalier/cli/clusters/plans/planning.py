@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.text.violations import Violation
 from espalier.cli.clusters import chosen_release, installed_cluster_api, lifecycle
-from espalier.cli.clusters.manifests import crd_rules, documents, other_kinds, preflight
+from espalier.cli.clusters.manifests import absent_objects, crd_rules, documents, other_kinds, preflight
 from espalier.cli.clusters.plans.plan_text import Planned
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design.cluster_objects import runtime_hooks
@@ -71,7 +71,7 @@ class PlanRequest:
             self._choose_release(tree["spec"])
         versions = [version for tree in clusters if (version := tree["spec"].get("eksaVersion"))]
         previews = await self._read(client, clusters, [*versions, own] if own else versions)
-        planned, given = [], [f"{tree['kind']} {tree['metadata']['name']}" for tree in trees]
+        planned, given = [], absent_objects.given_by(self._documents, namespace)
         for tree in clusters:
             linked = documents.linked(tree, others, self._providers)
             if own:
