@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from espalier.api.eksa.parts import fields, forms
-from espalier.api.eksa.parts.forms import Form
 from espalier.api.kinds import Rule
 from espalier.api.meta import Part
+from espalier.api.text import forms, patterns
+from espalier.api.text.forms import Form
 from espalier.clusters.observe.rules import content
 from espalier.providers.kinds import KINDS
 
@@ -96,8 +96,8 @@ def test_a_rule_refuses_what_its_words_forbid(words: str, pattern: str) -> None:
 
 def test_the_rules_of_webhooks_too() -> None:
     for words, pattern in (
-        (fields.LABEL_VALUES, fields.LABEL_VALUE),
-        (fields.LABEL_NAMES, fields.LABEL_NAME),
+        (patterns.LABEL_VALUES, patterns.LABEL_VALUE),
+        (patterns.LABEL_NAMES, patterns.LABEL_NAME),
         (forms.DNS_LABELS.words, forms.DNS_LABELS.pattern),
     ):
         test_a_rule_refuses_what_its_words_forbid(words, pattern)

@@ -50,7 +50,10 @@ def cluster(**spec: Any) -> dict[str, Any]:
             f"spec.kubernetesVersion: wrong type; put the value in quotes ({LOST_DIGITS}); found 1.35 (a number); "
             "allowed: a string",
         ),
-        ({"kubernetesVersion": "v1.35.4"}, 'spec.kubernetesVersion: wrong form; found "v1.35.4"; allowed: text that'),
+        (
+            {"kubernetesVersion": "v1.35.4"},
+            'spec.kubernetesVersion: wrong form; found "v1.35.4"; allowed: a minor version such as 1.35',
+        ),
         (
             {"controlPlaneConfiguration": {}},
             "spec.controlPlaneConfiguration.count: required field is missing; set it; found nothing",

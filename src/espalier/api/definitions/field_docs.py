@@ -7,6 +7,7 @@ from pathlib import Path
 
 from espalier.api.definitions.structural import Schema, object_schema
 from espalier.api.kinds import KubeObject
+from espalier.api.text import patterns
 
 
 def page(cls: type[KubeObject]) -> str:
@@ -65,7 +66,7 @@ def _limits(schema: Schema) -> str:
     if "maximum" in schema:
         limits.append(f"{schema['maximum']} or less")
     if "pattern" in schema:
-        limits.append(f"matches `{schema['pattern']}`")
+        limits.append(patterns.words(schema["pattern"]) or f"matches `{schema['pattern']}`")
     return f" ({'; '.join(limits)})" if limits else ""
 
 

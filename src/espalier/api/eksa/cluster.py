@@ -18,7 +18,7 @@ from espalier.api.eksa.parts.control_plane import (
     ExternalEtcdConfiguration,
     PodIAMConfig,
 )
-from espalier.api.eksa.parts.fields import KUBERNETES_VERSION, Ref
+from espalier.api.eksa.parts.fields import Ref
 from espalier.api.eksa.parts.health_checks import MachineHealthCheck
 from espalier.api.eksa.parts.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
 from espalier.api.eksa.parts.packages import PackageConfiguration
@@ -27,6 +27,7 @@ from espalier.api.eksa.releases.release import BundlesRef
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.moves import MOVED_WITH_OWNED
+from espalier.api.text.patterns import KUBERNETES_VERSION
 
 
 class ManagementCluster(Part):

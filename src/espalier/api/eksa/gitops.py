@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.parts.fields import same
-from espalier.api.eksa.parts.forms import DNS_LABELS, Form
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import AGE, KubeObject, Rule
 from espalier.api.meta import Observed, Part
+from espalier.api.text.forms import DNS_LABELS, Form
 
 ALGORITHMS = ("ecdsa", "rsa", "ed25519")
 

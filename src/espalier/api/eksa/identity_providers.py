@@ -9,14 +9,15 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.parts.fields import HTTPS_URLS, ONE_LINE, Text, is_https_url, same, unchanged
+from espalier.api.eksa.parts.fields import HTTPS_URLS, Text, is_https_url, same, unchanged
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
+from espalier.api.text import patterns
 
 _TEXT = {"maxLength": 2048}
 _SHORT = {"maxLength": 512}
-_FLAG = _SHORT | {"pattern": ONE_LINE}
+_FLAG = _SHORT | {"pattern": patterns.ONE_LINE}
 """A value, or part of one, of a flag of kube-apiserver."""
 
 

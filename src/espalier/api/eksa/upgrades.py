@@ -14,6 +14,7 @@ from espalier.api.eksa.vocabulary import reasons
 from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_REFUSED
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, listing
 from espalier.api.meta import Condition, ObjectMeta, Observed, Part
+from espalier.api.text import patterns
 
 UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
 """On a Machine while Cluster API upgrades it in place through hooks."""
@@ -71,21 +72,20 @@ ACCEPTED: Annotated[
     ),
 ] = "Accepted"
 
-VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
 
 NodeType = Literal["ControlPlane", "Worker"]
 
 KubernetesVersion = Annotated[
-    str, Meta(pattern=VERSION_PATTERN, max_length=128, description="Kubernetes version, like v1.36.3-eks-1-36-1.")
+    str,
+    Meta(
+        pattern=patterns.DISTRIBUTED_VERSION, max_length=128, description="Kubernetes version, like v1.36.3-eks-1-36-1."
+    ),
 ]
-IMAGE_TAG_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 EtcdVersion = Annotated[
-    Annotated[str, Meta(pattern=IMAGE_TAG_PATTERN, max_length=128)] | None,
+    Annotated[str, Meta(pattern=patterns.IMAGE_TAG, max_length=128)] | None,
     Meta(description="Tag of the image of etcd, like v3.6.6."),
 ]
-
-BASE64_PATTERN = r"^[A-Za-z0-9+/]*={0,2}$"
 
 NEVER_CHANGES = Rule("self == oldSelf", "the spec of an upgrade is immutable; delete the upgrade and create another")
 
@@ -211,7 +211,7 @@ class NodeUpgradeSpec(Part, kw_only=True):
         str,
         Meta(
             description="Files and kubelet flags to add to or remove from the node as well, as base64-encoded JSON.",
-            pattern=BASE64_PATTERN,
+            pattern=patterns.BASE64,
             max_length=1_000_000,
         ),
     ] = ""

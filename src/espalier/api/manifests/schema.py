@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from espalier.api.definitions.structural import Schema, metadata_schema, object_schema
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.text import paths
+from espalier.api.text import paths, patterns
 from espalier.api.text.violations import Violation, nearest_name, shown
 from espalier.api.trees import json_trees
 
@@ -29,6 +29,9 @@ def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
     """All violations of the schema of `kind` in an object, in the order of the fields. Null means absent."""
     return _violations_in(_full_schema(kind), _validator(kind), tree)
 
+
+WRONG_FORM = "wrong form"
+"""Message for text that its pattern does not allow."""
 
 TOO_MANY = "too many items"
 """Message for a list that is longer than its schema allows."""
@@ -130,7 +133,8 @@ def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:
             message = f'unsupported value; did you mean "{nearest}"?' if nearest else "unsupported value"
             return Violation(paths.render(path), shown(value), ", ".join(options), message)
         case "pattern":
-            return Violation(paths.render(path), shown(value), f"text that matches {detail['pattern']}", "wrong form")
+            allowed = patterns.words(detail["pattern"]) or f"text that matches {detail['pattern']}"
+            return Violation(paths.render(path), shown(value), allowed, WRONG_FORM)
         case "minimum":
             return Violation(paths.render(path), shown(value), f"{limit} or more", "too small")
         case "maximum":

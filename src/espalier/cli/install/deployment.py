@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import click
 
 from espalier.api import core
-from espalier.api.eksa.parts.fields import LABEL_NAME, LABEL_VALUE
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
+from espalier.api.text.patterns import LABEL_NAME, LABEL_VALUE
 from espalier.api.text.quantities import QUANTITY, amount
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Usage

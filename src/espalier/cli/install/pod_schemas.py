@@ -5,8 +5,8 @@ Patterns are in the dialect that Go and ECMA 262 share: a chart's schema is read
 
 from __future__ import annotations
 
-from espalier.api.eksa.parts.fields import LABEL_NAME, LABEL_VALUE
 from espalier.api.meta import Tree
+from espalier.api.text.patterns import LABEL_NAME, LABEL_VALUE
 from espalier.cli.kit.flags import LABEL, OBJECT_NAME
 
 MOST = 2**31 - 1

@@ -8,13 +8,13 @@ from msgspec import Meta
 
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.parts import forms
 from espalier.api.eksa.parts.fields import keys_rule, unchanged
-from espalier.api.eksa.parts.forms import Form
 from espalier.api.eksa.parts.host_os import Users
 from espalier.api.eksa.parts.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Part
+from espalier.api.text import forms
+from espalier.api.text.forms import Form
 
 RESERVED = (
     *("cpuNumber", "cpuSpeed", "memory", "cpu.corespersocket", "cpuOvercommitRatio", "memoryOvercommitRatio"),

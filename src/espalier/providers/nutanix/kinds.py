@@ -10,18 +10,18 @@ from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.parts import host_os
 from espalier.api.eksa.parts.fields import Ref, same, unchanged
-from espalier.api.eksa.parts.forms import Form
 from espalier.api.eksa.parts.host_os import REDHAT, UBUNTU, Users
 from espalier.api.eksa.parts.hosts import HOST, LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Part
+from espalier.api.text.forms import Form
+from espalier.api.text.patterns import SIZE
 
 _NAME = {"maxLength": 253}
 _FEW = {"maxItems": 16}
 _DOMAINS = {"maxItems": 32}
 _COUNT = {"minimum": 1, "maximum": LARGEST_INT32}
-_SIZE = "^[0-9]{1,20}([.][0-9]{0,9})?([kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?$"
-_BYTES = INT_OR_STRING | {"pattern": _SIZE, "maxLength": 36, "minimum": 0}
+_BYTES = INT_OR_STRING | {"pattern": SIZE, "maxLength": 36, "minimum": 0}
 
 _UUID = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 LEAST_SOCKETS, LEAST_MEMORY, LEAST_DISK = 2, "4Gi", "40Gi"

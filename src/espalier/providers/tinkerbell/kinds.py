@@ -10,10 +10,6 @@ from espalier.api.eksa.checked import VALID, Checked
 from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.parts import host_os
 from espalier.api.eksa.parts.fields import (
-    LABEL_NAME,
-    LABEL_NAMES,
-    LABEL_VALUE,
-    LABEL_VALUES,
     keys_rule,
     same,
     unchanged,
@@ -22,6 +18,7 @@ from espalier.api.eksa.parts.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostSe
 from espalier.api.eksa.parts.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, listing
 from espalier.api.meta import Observed, Part
+from espalier.api.text.patterns import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES
 
 _LONG = {"maxLength": 2048}
 _TEXT = {"maxLength": 512}

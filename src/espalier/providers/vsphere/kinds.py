@@ -8,12 +8,13 @@ from msgspec import Meta
 
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.declaring import eksa_kind
-from espalier.api.eksa.parts import forms, host_os
+from espalier.api.eksa.parts import host_os
 from espalier.api.eksa.parts.fields import same, unchanged
 from espalier.api.eksa.parts.host_os import BOTTLEROCKET, BOTTLEROCKET_USER, REDHAT, UBUNTU, HostSettings, Users
 from espalier.api.eksa.parts.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
+from espalier.api.text import forms
 
 _PATH = {"maxLength": 2048}
 _NAME = {"maxLength": 253}

@@ -1,10 +1,10 @@
 """Rules between parts of a Cluster, for its CRD. Rules about one part are defined with it."""
 
-from espalier.api.eksa.parts import forms
-from espalier.api.eksa.parts.forms import LETTER, Form
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.eksa.vocabulary.group import EKSA_VERSION
 from espalier.api.kinds import HALVES, Rule, distinct
+from espalier.api.text import forms
+from espalier.api.text.forms import LETTER, Form
 
 LONGEST_NAME = forms.CLUSTER_NAME.longest or 0
 """Names of clusters become parts of host names, with room for what is appended."""

@@ -5,12 +5,10 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from espalier.api.core import Taint
-from espalier.api.eksa.parts import forms
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import ATOMIC, PRESERVE, Rule
 from espalier.api.meta import Part
-
-KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
+from espalier.api.text.patterns import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES
 
 HTTPS_URL = (
     "^https://([A-Za-z0-9_.-]+|[[][0-9A-Fa-f:]+[]])(:[0-9]{1,5})?(/([A-Za-z0-9._~!$&()*+,;=:/-]|%[0-9A-Fa-f]{2})*)?$"
@@ -25,9 +23,6 @@ def is_https_url(field: str) -> str:
     return f"{field}.matches('{HTTPS_URL}') && (!{field}.contains('[') || isIP({field}.split(']')[0].split('[')[1]))"
 
 
-LABEL_NAME = f"^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?{forms.LABEL_VALUE.part}$"
-"""Names of labels and taints."""
-
 KUBERNETES_LABEL = "^([^/]*[.])?(kubernetes|k8s)[.]io/"
 """Labels of Kubernetes itself."""
 
@@ -40,11 +35,6 @@ KUBELET_LABEL = (
 )
 """Those that a kubelet accepts as labels of its node."""
 
-LABEL_VALUE = f"^({forms.LABEL_VALUE.part})?$"
-LABEL_NAMES = f"{forms.LABEL_VALUE.words}; a domain and a slash may precede"
-LABEL_VALUES = f"{forms.LABEL_VALUE.words}, or nothing"
-"""Allowed values, in words."""
-
 KUBELET_LABELS = "labels below node.kubernetes.io and kubelet.kubernetes.io, or ones like topology.kubernetes.io/zone"
 
 MOST_CONTROL_PLANES = 99
@@ -56,9 +46,6 @@ for Cluster API accepts up to 2147483647."""
 
 SIZE_OF_CONTROL_PLANE, SIZE_OF_GROUP = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
 """Extra schema of such counts."""
-
-ONE_LINE = "^[^\\x00-\\x1f\\x7f]*$"
-"""Text without line breaks and other control characters, which flags and settings do not survive."""
 
 NAME_LIMIT = {"maxLength": 253}
 """Extra schema of a name in Kubernetes, or of a host."""

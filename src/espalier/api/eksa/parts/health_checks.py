@@ -7,6 +7,7 @@ from msgspec import Meta
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import INT_OR_STRING, LARGEST_INT32, Rule
 from espalier.api.meta import Part
+from espalier.api.text.patterns import PERCENTAGE
 
 _PART = "([.][0-9]{1,9})?"
 _DURATION = f"^([0-9]+{_PART}h)?([0-9]+{_PART}m)?([0-9]+{_PART}s)?([0-9]+ms)?$"
@@ -15,8 +16,6 @@ COUNTABLE_DURATION = f"^([0-9]{{1,6}}{_PART}h)?([0-9]{{1,7}}{_PART}m)?([0-9]{{1,
 
 SHORTEST_STARTUP = 30
 """Seconds: the shortest time for a machine to become a node that Cluster API accepts, besides 0 (no limit)."""
-
-PERCENTAGE = "^[0-9]{1,9}%$"
 
 
 def _is_duration(field: str) -> tuple[Rule, ...]:

@@ -8,11 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa.parts import kubelet
-from espalier.api.eksa.parts.fields import ONE_LINE, keys_rule
-from espalier.api.eksa.parts.forms import LETTER_OR_UNDERSCORE, Form
+from espalier.api.eksa.parts.fields import keys_rule
 from espalier.api.eksa.parts.hosts import LOCAL_NAMES
 from espalier.api.kinds import ATOMIC, MANY, Rule
 from espalier.api.meta import Part
+from espalier.api.text import patterns
+from espalier.api.text.forms import LETTER_OR_UNDERSCORE, Form
 
 UBUNTU, REDHAT, BOTTLEROCKET = "ubuntu", "redhat", "bottlerocket"
 
@@ -25,7 +26,8 @@ _PUBLIC_KEY = "^ *(ssh|ecdsa|sk)-[a-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+=*( .*)?[[:spac
 Text = Annotated[str, Meta(extra_json_schema=_TEXT)]
 Texts = Annotated[list[Text], Meta(extra_json_schema=ATOMIC | MANY)]
 Lines = Annotated[
-    list[Annotated[str, Meta(extra_json_schema=_TEXT | {"pattern": ONE_LINE})]], Meta(extra_json_schema=ATOMIC | MANY)
+    list[Annotated[str, Meta(extra_json_schema=_TEXT | {"pattern": patterns.ONE_LINE})]],
+    Meta(extra_json_schema=ATOMIC | MANY),
 ]
 Settings = Annotated[dict[str, Text], Meta(extra_json_schema=_MAP)]
 
@@ -42,23 +44,23 @@ def _form(pattern: str) -> dict[str, Any]:
     return _TEXT | {"pattern": pattern}
 
 
-_Duration = Annotated[str, Meta(extra_json_schema=_form(f"^$|{kubelet.DURATION}"))]
-_Size = Annotated[str, Meta(extra_json_schema=_form(f"^$|{kubelet.QUANTITY}"))]
+_Duration = Annotated[str, Meta(extra_json_schema=_form(patterns.OPTIONAL_DURATION))]
+_Size = Annotated[str, Meta(extra_json_schema=_form(patterns.OPTIONAL_SIZE))]
 """Empty ones are as if they were left out."""
 _Sysctls = Annotated[
-    list[Annotated[str, Meta(extra_json_schema=_form("^[A-Za-z0-9._/*-]+$"))]], Meta(extra_json_schema=ATOMIC | MANY)
+    list[Annotated[str, Meta(extra_json_schema=_form(patterns.SYSCTL))]], Meta(extra_json_schema=ATOMIC | MANY)
 ]
 _Lines = Annotated[
-    dict[str, Annotated[str, Meta(extra_json_schema=_form(ONE_LINE.replace("*", "+")))]], Meta(extra_json_schema=_MAP)
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(patterns.FILLED_LINE))]], Meta(extra_json_schema=_MAP)
 ]
 _Thresholds = Annotated[
-    dict[str, Annotated[str, Meta(extra_json_schema=_form(kubelet.THRESHOLD))]], Meta(extra_json_schema=_MAP)
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(patterns.THRESHOLD))]], Meta(extra_json_schema=_MAP)
 ]
 _Durations = Annotated[
-    dict[str, Annotated[str, Meta(extra_json_schema=_form(kubelet.DURATION))]], Meta(extra_json_schema=_MAP)
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(patterns.DURATION))]], Meta(extra_json_schema=_MAP)
 ]
 _Quantities = Annotated[
-    dict[str, Annotated[str, Meta(extra_json_schema=_form(kubelet.QUANTITY))]], Meta(extra_json_schema=_MAP)
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(patterns.QUANTITY))]], Meta(extra_json_schema=_MAP)
 ]
 
 

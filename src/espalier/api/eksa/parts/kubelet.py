@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from espalier.api.definitions.structural import Schema
-from espalier.api.eksa.parts.fields import LABEL_NAME, LABEL_VALUE
 from espalier.api.kinds import LARGEST_INT32
+from espalier.api.text.patterns import DURATION, LABEL_NAME, LABEL_VALUE, QUANTITY, SIGNED_DURATION, THRESHOLD
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"
@@ -91,11 +91,6 @@ RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 _OBJECTS = "authentication authorization crashLoopBackOff logging memorySwap tracing userNamespaces"
 _LISTS_OF_OBJECTS = "reservedMemory shutdownGracePeriodByPodPriority"
 
-DURATION: Final = "^[+]?(0|([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+$"
-QUANTITY: Final = "^[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
-THRESHOLD: Final = f"{QUANTITY}|^[+]?0*(100([.]0*)?|[0-9]{{1,2}}([.][0-9]*)?|[.][0-9]+)%$"
-"""Regular expressions of values that are not negative. A threshold is an amount, or a percentage."""
-
 MOST_ITEMS: Final = 300
 """Maximum number of items of a list or map: far more than any node needs."""
 MOST_BYTES: Final = 64 * 1024
@@ -156,7 +151,7 @@ SCHEMA: Final[Schema] = {
         "podPidsLimit": _int(2**63 - 1),
         "memoryThrottlingFactor": {"type": "number"},
         **_each(_DURATIONS, _text(DURATION)),
-        "volumeStatsAggPeriod": _text(DURATION.replace("+", "+-", 1)),
+        "volumeStatsAggPeriod": _text(SIGNED_DURATION),
         **_each(_LISTS, _list(_TEXT)),
         **_each(_MAPS, _map(_TEXT)),
         **_each(_THRESHOLDS, _of(SIGNALS, _text(THRESHOLD))),

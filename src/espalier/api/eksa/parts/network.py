@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa.parts.fields import ONE_LINE, Text
+from espalier.api.eksa.parts.fields import Text
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import ATOMIC, MANY, PRESERVE, Rule
 from espalier.api.meta import Part
+from espalier.api.text import patterns
 
 _RANGE = "a range like 192.168.0.0/16"
 
@@ -65,7 +66,7 @@ class ResolvConf(Part):
         str,
         Meta(
             description="resolv.conf on the node that the kubelet reads.",
-            extra_json_schema={"maxLength": 4096, "pattern": "^[^\\x00-\\x20\\x7f]*$"},
+            extra_json_schema={"maxLength": 4096, "pattern": patterns.PATH},
         ),
     ] = ""
 
@@ -113,7 +114,7 @@ class CiliumConfig(Part):
         str,
         Meta(
             description="Interfaces on which egress traffic is masqueraded.",
-            extra_json_schema={"maxLength": 2048, "pattern": ONE_LINE},
+            extra_json_schema={"maxLength": 2048, "pattern": patterns.ONE_LINE},
         ),
     ] = ""
     skip_upgrade: Annotated[bool | None, Meta(description="True if Cilium is installed, but not upgraded.")] = None

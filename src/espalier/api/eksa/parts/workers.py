@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from espalier.api.eksa.parts.fields import (
-    KUBERNETES_VERSION,
     NODE_RULES,
     SIZE_OF_GROUP,
     Kubelet,
@@ -20,6 +19,7 @@ from espalier.api.eksa.parts.rollouts import WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import ATOMIC, MANY, Rule
 from espalier.api.meta import Part
+from espalier.api.text.patterns import KUBERNETES_VERSION
 
 
 class AutoScalingConfiguration(Part):

@@ -9,6 +9,7 @@ from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
+from espalier.api.text import patterns
 
 GROUP = "distro.eks.amazonaws.com"
 VERSION = "v1alpha1"
@@ -55,7 +56,7 @@ class DistroComponent(Observed, frozen=True):
 class DistroReleaseSpec(Part):
     """Name of the release."""
 
-    channel: Annotated[str, Meta(pattern=r"^[0-9]+-[0-9]+$", description="Release channel, like 1-35.")]
+    channel: Annotated[str, Meta(pattern=patterns.RELEASE_CHANNEL, description="Release channel, like 1-35.")]
     number: Annotated[int, Meta(ge=1, description="Number of the release in its channel.")]
     build_repo_commit: Annotated[str, Meta(description="Git commit of EKS Distro.")] = ""
 

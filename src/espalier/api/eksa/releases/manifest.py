@@ -9,13 +9,14 @@ from espalier.api.eksa.vocabulary.group import GROUP, VERSION
 from espalier.api.kinds import PRESERVE, KubeObject, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
+from espalier.api.text import patterns
 
 
 class ReleaseEntry(Part):
     """One release."""
 
     date: Annotated[str, Meta(min_length=1, description="When it was released.")]
-    version: Annotated[str, Meta(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+", description="Its version, like v0.26.0.")]
+    version: Annotated[str, Meta(pattern=patterns.RELEASE_VERSION, description="Its version, like v0.26.0.")]
     number: Annotated[int, Meta(ge=1, description="Its number; higher is newer.")]
     git_commit: Annotated[str, Meta(description="Git commit it is built from.")]
     bundle_manifest_url: Annotated[str, Meta(min_length=1, description="Where its Bundles are read from.")]

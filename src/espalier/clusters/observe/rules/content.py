@@ -8,21 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from espalier.api.core import Taint
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.parts import forms
 from espalier.api.eksa.parts.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
 from espalier.api.eksa.parts.fields import (
     KUBELET_LABEL,
     KUBELET_LABELS,
     KUBERNETES_LABEL,
-    LABEL_NAME,
-    LABEL_NAMES,
-    LABEL_VALUE,
-    LABEL_VALUES,
 )
 from espalier.api.eksa.parts.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.parts.workers import WorkerNodeGroupConfiguration
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.eksa.vocabulary.group import PAUSED_ANNOTATION
+from espalier.api.text import forms
+from espalier.api.text.patterns import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES
 from espalier.api.text.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters.design import names

@@ -7,10 +7,11 @@ from collections.abc import Generator, Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.parts.fields import LARGEST_GROUP, MOST_CONTROL_PLANES
-from espalier.api.eksa.parts.health_checks import COUNTABLE_DURATION, PERCENTAGE, SHORTEST_STARTUP, MachineHealthCheck
+from espalier.api.eksa.parts.health_checks import COUNTABLE_DURATION, SHORTEST_STARTUP, MachineHealthCheck
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.kinds import LARGEST_INT32
 from espalier.api.text.durations import seconds
+from espalier.api.text.patterns import PERCENTAGE
 from espalier.api.text.violations import Violation, shown
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from espalier.api.eksa.parts.fields import LABEL_NAME, LABEL_VALUE
 from espalier.api.text.listing import first
+from espalier.api.text.patterns import LABEL_NAME, LABEL_VALUE
 from espalier.api.text.violations import ManifestError, Problem, Violation, nearest_name, shown
 from espalier.api.trees.yaml_trees import decoded, error_in
 from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME
