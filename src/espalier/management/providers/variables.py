@@ -1,4 +1,4 @@
-"""Variables in components of providers, as clusterctl has them: `${NAME}` and `${NAME:=value}`. Pure."""
+"""Variables in components of providers, as clusterctl has them: `${NAME}` and `${NAME:=value}`; `$$` is a `$`. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-_PLACE = re.compile(r"\$\{([^{}\n]*)\}")
+_PLACE = re.compile(r"\$\$|\$\{([^{}\n]*)\}")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::?[=-](.*))?")
 _SIMPLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+=-]*")
 """Values that mean the same in quotes and without; a number stays one where a file has no quotes."""
@@ -30,6 +30,8 @@ class Substitution:
         problems: dict[str, None] = {}
 
         def value(line: str, place: re.Match[str]) -> str:
+            if place[0] == "$$":  # so `$${NAME}` in a script is no variable
+                return "$"
             parts = _NAME.fullmatch(place[1])
             given, default = (self._values.get(parts[1]), parts[2]) if parts is not None else (None, None)
             if not given and default is None:

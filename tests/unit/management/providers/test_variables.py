@@ -31,7 +31,12 @@ def substituted(text: str, **values: str) -> object:
         ("a: ${N} and ${M}", {"N": "1: 2", "M": "3: 4"}, "1: 2 and 3: 4"),
         ("a: b # ${N}", {"N": "c"}, "b"),
         ("# ${N}, ${N/a/b}\na: b", {}, "b"),
-        ("a: $N $$ ${", {"N": "c"}, "$N $$ ${"),
+        ("a: $N ${", {"N": "c"}, "$N ${"),
+        ("a: $${N} ${N}", {"N": "c"}, "${N} c"),
+        ("a: $${U:=x}", {}, "${U:=x}"),
+        ("a: $$(N) $$ $$$ $$$$", {}, "$(N) $ $$ $$"),
+        ("a: $$${N} $$$$${N}", {"N": "c"}, "$c $$c"),
+        ("a: ${N}", {"N": "$$"}, "$$"),
     ],
 )
 def test_variables_get_their_values(text: str, values: dict[str, str], expected: object) -> None:
