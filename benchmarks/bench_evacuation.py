@@ -37,7 +37,7 @@ def asked(servers: list[Server]) -> Counter[str]:
     return result
 
 
-async def whole(world: World, wanted: dict[str, str]) -> dict[str, float]:
+async def ready_times(world: World, wanted: dict[str, str]) -> dict[str, float]:
     """When each shoot was whole on its seed."""
     done: dict[str, float] = {}
     while len(done) < len(wanted):
@@ -54,7 +54,7 @@ async def measured(simulation: virtual.Simulation, shoots: int, seeds: int) -> l
         at = {f"shoot-{number}": SOURCE for number in range(shoots)}
         for name in at:
             await world.create_shoot(name, SOURCE)
-        await whole(world, at)
+        await ready_times(world, at)
         await asyncio.sleep(60)
         await world.seeds[SOURCE].power_off()
         servers = [world.server, *(world.seeds[name].server for name in names[1:])]
@@ -64,7 +64,7 @@ async def measured(simulation: virtual.Simulation, shoots: int, seeds: int) -> l
         for name, seed in wanted.items():
             await world.move(seed, name)
             await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}}, name)
-        done = await whole(world, wanted)
+        done = await ready_times(world, wanted)
         cpu = time.process_time() - cpu
         to_garden, to_seeds = asked(servers[:1]) - garden_before, asked(servers[1:]) - seeds_before
     times = [moment - began for moment in done.values()]

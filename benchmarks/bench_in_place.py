@@ -91,8 +91,8 @@ def image_size() -> str:
     with tempfile.TemporaryDirectory() as folder:
         _, sizes = image.write(bases[-1], f"v{bases[-1].version}", "bench:1", Path(folder) / "image.tar")
     parts = {what: size for what, size in sizes.items() if what != "components"}
-    whole = sum(parts.values()) / MIB
-    return f"{whole:.1f} MiB (" + ", ".join(f"{what} {size / MIB:.1f}" for what, size in parts.items()) + ")"
+    total = sum(parts.values()) / MIB
+    return f"{total:.1f} MiB (" + ", ".join(f"{what} {size / MIB:.1f}" for what, size in parts.items()) + ")"
 
 
 def lines(calls: Calls) -> list[str]:

@@ -115,7 +115,7 @@ def put(store: Store, table: str, key: Key, raw: bytes) -> None:
 async def serve(home: Home, count: int) -> None:
     source = SqliteStore(home.database)
     await source.start()
-    store, of_one = load(source, count)
+    store, counts = load(source, count)
     await source.close()
     now = datetime.now(UTC)
     server = Server(store, now=lambda: datetime.now(UTC), random=random.Random(1))
@@ -137,7 +137,7 @@ async def serve(home: Home, count: int) -> None:
         user="admin",
         credentials=authority.issue_client("admin", groups=["system:masters"], now=now),
     ).merge_into(home.root / "fleet.kubeconfig")
-    print("serving", sum(of_one.values()), dict(of_one), flush=True)
+    print("serving", sum(counts.values()), dict(counts), flush=True)
     await asyncio.Event().wait()
 
 

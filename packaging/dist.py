@@ -92,7 +92,7 @@ def digests_of(archive: Path) -> dict[str, Any]:
 
         top = read("index.json")["manifests"][0]
         images = read(f"blobs/{top['digest'].replace(':', '/')}")["manifests"]
-    platforms = {f"{one['platform']['os']}/{one['platform']['architecture']}": one["digest"] for one in images}
+    platforms = {f"{entry['platform']['os']}/{entry['platform']['architecture']}": entry["digest"] for entry in images}
     return {"digest": top["digest"], "platforms": platforms}
 
 

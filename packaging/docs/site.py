@@ -63,11 +63,11 @@ def stage(target: Path) -> None:
 def linked(text: str, here: str, docs: Path) -> str:
     """A page of folder `here` whose links lead to pages; those that lead out of the site become their text."""
 
-    def link(found: re.Match[str]) -> str:
-        title, address = found[1], found[2]
+    def link(match: re.Match[str]) -> str:
+        title, address = match[1], match[2]
         path, hash_, anchor = address.partition("#")
         if "://" in address or not path:
-            return found[0]
+            return match[0]
         target = posixpath.normpath(posixpath.join(here, path))
         for page in (target, f"{target}/README.md"):
             if not page.startswith("..") and (docs / page).is_file():

@@ -45,7 +45,7 @@ class Answer:
     body: str
 
     @property
-    def said(self) -> dict[str, Any]:
+    def body_status(self) -> dict[str, Any]:
         """The Status of a failure; of anything else its kind alone, of text its first line."""
         try:
             tree = json.loads(self.body)

@@ -122,9 +122,9 @@ async def test_a_list_is_read_page_by_page(client: Client, namespace: str) -> No
     pages = [page async for page in client.pages(CONFIG_MAP, namespace, labels="parity", limit=3)]
     assert [len(page.items) for page in pages] == [3, 3, 1]
     assert len({page.resource_version for page in pages}) == 1
-    whole = await client.list(CONFIG_MAP, namespace, labels="parity", limit=2)
-    assert [item.name for item in whole.items] == [f"cm-{index}" for index in range(7)]
-    assert {(item.kind, item.tree["apiVersion"]) for item in whole.items} == {("ConfigMap", "v1")}
+    objects = await client.list(CONFIG_MAP, namespace, labels="parity", limit=2)
+    assert [item.name for item in objects.items] == [f"cm-{index}" for index in range(7)]
+    assert {(item.kind, item.tree["apiVersion"]) for item in objects.items} == {("ConfigMap", "v1")}
     odd = await client.list(CONFIG_MAP, namespace, labels="parity in (odd)")
     assert [item.name for item in odd.items] == ["cm-1", "cm-3", "cm-5"]
     config_maps = await client.list(CONFIG_MAP, fields=f"metadata.name=cm-4,metadata.namespace={namespace}")

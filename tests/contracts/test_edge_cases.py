@@ -23,11 +23,11 @@ FILE = Path(__file__).with_name("edge_case_answers.json")
 
 
 def recorded() -> dict[str, tuple[int, dict[str, object]]]:
-    return {name: (status, said) for name, (status, said) in json.loads(FILE.read_text()).items()}
+    return {name: (status, expected) for name, (status, expected) in json.loads(FILE.read_text()).items()}
 
 
 def comparable(answers: dict[str, Answer]) -> dict[str, tuple[int, dict[str, object]]]:
-    return {name: (answer.status, answer.said) for name, answer in answers.items()}
+    return {name: (answer.status, answer.body_status) for name, answer in answers.items()}
 
 
 @pytest.mark.soak

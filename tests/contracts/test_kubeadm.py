@@ -56,7 +56,7 @@ class Followed:
     configuration: Tree
     manifests: dict[str, str]
     before: dict[str, str]
-    kept: list[str]
+    backups: list[str]
     """The files left in its folder."""
     missing: str
     """Why the static pod that has changed does not run; empty when it does."""
@@ -74,14 +74,14 @@ def followed(plane: Subject) -> Followed:
         "extraVolumes": [*(server.get("extraVolumes") or ()), VOLUME],
     }
     node.files.place_content(POLICY, CONTENT, mode=0o600)
-    before, kept = manifests(node), node.files.names(BACKUPS_OF_KUBEADM)
+    before, backups = manifests(node), node.files.names(BACKUPS_OF_KUBEADM)
     noted = {name: {"hash": mirror(node, text)[1]} for name, text in before.items()}
     plane.write(configuration | {"apiServer": changed})
 
     result = plane.kubeadm("upgrade", "node")
 
     missing = node.until(lambda: not_restarted(node, ["kube-apiserver.yaml"], noted), timeout=300, every=2)
-    left = [name for name in node.files.names(BACKUPS_OF_KUBEADM) if name not in kept]
+    left = [name for name in node.files.names(BACKUPS_OF_KUBEADM) if name not in backups]
     return Followed(result, plane.configuration(), manifests(node), before, left, missing)
 
 
@@ -125,9 +125,9 @@ def test_kubelet_starts_what_has_changed_and_shows_it(followed: Followed) -> Non
 
 
 def test_it_leaves_old_manifest_and_etcds_data_behind(plane: Subject, followed: Followed) -> None:
-    files, left = plane.node.files, [f"{BACKUPS_OF_KUBEADM}/{name}" for name in followed.kept]
+    files, left = plane.node.files, [f"{BACKUPS_OF_KUBEADM}/{name}" for name in followed.backups]
 
-    assert [name for name in followed.kept if not name.startswith(BACKUP_PREFIX)] == []
+    assert [name for name in followed.backups if not name.startswith(BACKUP_PREFIX)] == []
     old = [files.text(f"{folder}/kube-apiserver.yaml") for folder in left]
     assert old.count(followed.before["kube-apiserver.yaml"]) == 1
     assert sum(files.size(f"{folder}/etcd/member/snap/db") > 0 for folder in left) == 1

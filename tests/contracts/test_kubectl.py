@@ -235,8 +235,8 @@ async def test_a_namespace_goes_with_all_that_is_in_it(with_things: Kubectl) -> 
 
 async def test_a_list_is_made_item_by_item(kubectl: Kubectl) -> None:
     items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in ("first", "second")]
-    said = await kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    assert said.splitlines() == ["configmap/first created", "configmap/second created"]
+    output = await kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert output.splitlines() == ["configmap/first created", "configmap/second created"]
 
 
 def messages(encoded: bytes) -> dict[int, list[bytes]]:

@@ -123,8 +123,8 @@ async def test_a_dry_run_leaves_nothing(with_things: Kubectl) -> None:
 
 async def test_client_side_fields_move_to_server_side_apply(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
-    code, said, complaint = await kubectl.finish("apply", "--server-side", "-f", "-", stdin=CONFIG_MAP)
-    assert (code, said) == (0, "configmap/settings serverside-applied\n")
+    code, output, complaint = await kubectl.finish("apply", "--server-side", "-f", "-", stdin=CONFIG_MAP)
+    assert (code, output) == (0, "configmap/settings serverside-applied\n")
     assert "migration" not in complaint
     entries = (await kubectl.tree("configmap", "settings", "--show-managed-fields"))["metadata"]["managedFields"]
     owners = {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in entries}

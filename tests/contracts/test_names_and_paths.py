@@ -98,9 +98,9 @@ async def test_pod_with_paths_that_lead_elsewhere_is_refused(
     result = await causes(client, POD, body)
     if what in EXPECTED:
         assert [field for field, _, _ in result] == [EXPECTED[what]]
-    said = await causes(embedded(in_memory), POD, body | {"metadata": {"name": "x", "namespace": "default"}})
+    problems = await causes(embedded(in_memory), POD, body | {"metadata": {"name": "x", "namespace": "default"}})
     if "twice" not in what and "two volumes" not in what:  # there the keys of lists are compared before any rule
-        assert result == said
+        assert result == problems
 
 
 async def test_workloads_with_such_pods_are_refused(client: Client, namespace: str) -> None:

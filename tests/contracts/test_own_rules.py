@@ -174,7 +174,7 @@ def stored(tree: Tree, namespace: str) -> Tree:
     return {**tree, "metadata": metadata | {"namespace": namespace}}
 
 
-def said(refused: Invalid) -> dict[str, str]:
+def messages(refused: Invalid) -> dict[str, str]:
     """The message about each field, without the value that Kubernetes puts before it."""
     assert refused.status.details is not None
     results = {}
@@ -219,7 +219,7 @@ async def test_new_cluster_is_refused_without_a_manager(client: Client, place: s
         new = stored(edited(edits), place)
         with pytest.raises(Invalid) as refused:
             await client.create(Cluster.resource, new, dry_run=True)
-        agree(said(refused.value), webhook(new, None), field)
+        agree(messages(refused.value), webhook(new, None), field)
 
 
 @pytest.mark.parametrize(("before", "edits", "field"), CHANGED)
@@ -242,7 +242,7 @@ async def test_change_is_refused_without_a_manager(
     new = stored(edited(edits, old), place)
     with pytest.raises(Invalid) as refused:
         await client.replace(Cluster.resource, {**new, "metadata": new["metadata"] | {"resourceVersion": created}})
-    agree(said(refused.value), webhook(new, old), field)
+    agree(messages(refused.value), webhook(new, old), field)
 
 
 async def test_a_group_skips_no_minor_when_no_manager_runs(client: Client, place: str) -> None:
@@ -251,7 +251,7 @@ async def test_a_group_skips_no_minor_when_no_manager_runs(client: Client, place
     new = edited({GROUPS + "[0].kubernetesVersion": "1.36"}, old)
     with pytest.raises(Invalid) as refused:
         await client.replace(Cluster.resource, {**new, "metadata": new["metadata"] | {"resourceVersion": created}})
-    by_definition = said(refused.value)[GROUPS]
+    by_definition = messages(refused.value)[GROUPS]
     ((field, text),) = webhook(new, old)
     assert field == GROUPS + "[0].kubernetesVersion"
     sentence, _, allowed = text.partition("; allowed: ")
@@ -274,7 +274,7 @@ async def test_release_is_refused_without_a_manager(client: Client, place: str) 
             await client.create(EKSARelease.resource, changed, dry_run=True)
         by_webhook = causes_of(validate_release(request(changed)))
         ((field, _),) = by_webhook
-        agree(said(refused.value), by_webhook, field)
+        agree(messages(refused.value), by_webhook, field)
 
 
 async def test_bundles_are_refused_without_a_manager(client: Client, place: str) -> None:
@@ -284,7 +284,7 @@ async def test_bundles_are_refused_without_a_manager(client: Client, place: str)
     tree["spec"]["versionsBundles"] = [*tree["spec"]["versionsBundles"], tree["spec"]["versionsBundles"][0]]
     with pytest.raises(Invalid) as refused:
         await client.create(Bundles.resource, tree, dry_run=True)
-    agree(said(refused.value), causes_of(validate_bundles(request(tree))), "spec.versionsBundles")
+    agree(messages(refused.value), causes_of(validate_bundles(request(tree))), "spec.versionsBundles")
 
 
 EDITS: list[tuple[type[KubeObject], Callable[[Tree], None], Validate, str]] = [
@@ -400,11 +400,11 @@ async def test_a_hundred_groups_are_compared_with_each_other(client: Client, pla
         changed = edited({f"{GROUPS}[{index}].kubernetesVersion": "1.36"}, new)
         with pytest.raises(Invalid) as refused:
             await client.replace(Cluster.resource, changed)
-        assert f"{sentences.KUBERNETES_STEP}; found 1.36" in said(refused.value)[GROUPS]
+        assert f"{sentences.KUBERNETES_STEP}; found 1.36" in messages(refused.value)[GROUPS]
     for item, other in ((0, 1), (0, 99), (49, 50), (98, 99)):
         with pytest.raises(Invalid) as refused:
             await client.replace(Cluster.resource, edited({f"{GROUPS}[{item}].name": groups[other]["name"]}, new))
-        assert f"{sentences.GROUP_TWICE}; found {groups[other]['name']}" in said(refused.value)[GROUPS]
+        assert f"{sentences.GROUP_TWICE}; found {groups[other]['name']}" in messages(refused.value)[GROUPS]
     for group in groups:
         group["kubernetesVersion"] = "1.35"
     await client.replace(Cluster.resource, new)

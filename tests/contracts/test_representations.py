@@ -289,12 +289,12 @@ def is_established(definition: Tree) -> bool:
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
-def said(value: Any) -> Any:
+def meaning(value: Any) -> Any:
     """The meaning of a tree: without fields that are empty, which protobuf and JSON write at different times."""
     if isinstance(value, dict):
-        fields = {name: said(part) for name, part in value.items()}
+        fields = {name: meaning(part) for name, part in value.items()}
         return {name: part for name, part in fields.items() if part not in ({}, [], None, "", 0, False)}
-    return [said(each) for each in value] if isinstance(value, list) else value
+    return [meaning(each) for each in value] if isinstance(value, list) else value
 
 
 async def test_protobuf_is_read_as_kube_apiserver_writes_it(client: Client, namespace: str) -> None:
@@ -308,6 +308,6 @@ async def test_protobuf_is_read_as_kube_apiserver_writes_it(client: Client, name
             path = resource.path(in_namespace, item["metadata"]["name"])
             plain = json.loads(await read(client, path, "application/json"))
             read_back = protobuf.tree_of(await read(client, path, protobuf.MEDIA_TYPE))
-            assert said(read_back) == said(plain), path
+            assert meaning(read_back) == meaning(plain), path
             seen += 1
     assert seen > len(OBJECTS)

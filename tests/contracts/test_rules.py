@@ -216,7 +216,7 @@ async def test_objects_that_break_rules_are_refused(client: Client, namespace: s
 
 async def test_objects_that_keep_them_are_created(client: Client, namespace: str) -> None:
     rules = await defined(client, SPEC, "judged")
-    kept: Fields = {
+    unchanged: Fields = {
         "forbidden": 4,
         "map": {"a": 1},
         "list": ["a"],
@@ -237,7 +237,7 @@ async def test_objects_that_keep_them_are_created(client: Client, namespace: str
         "every": ["a"],
         "ranges": ["10.0.0.0/8", "10.0.0.1/0", "::1/128"],
     }
-    await client.create(rules, body(namespace, "judged", kept))
+    await client.create(rules, body(namespace, "judged", unchanged))
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ async def test_a_cache_follows_what_happens(client: Client, namespace: str) -> N
         await until(cache, lambda: data_of(cache.get(Key(namespace, "a"))) == {"step": "1"})
         await client.delete(CONFIG_MAP, "a", namespace)
         await until(cache, lambda: Key(namespace, "a") not in [item.key for item in cache.list()])
-        kept = cache.list()
-        assert all(item.metadata.managed_fields is None and b"managedFields" not in item.raw for item in kept)
+        cached = cache.list()
+        assert all(item.metadata.managed_fields is None and b"managedFields" not in item.raw for item in cached)
 
 
 async def test_own_writes_are_read_back_at_once(client: Client, namespace: str) -> None:

@@ -77,7 +77,7 @@ async def keys_of(store: Store, folder: str = "") -> list[str]:
     return sorted([stored.key async for stored in store.list(folder)])
 
 
-async def whole(chunks: AsyncIterable[bytes]) -> bytes:
+async def joined(chunks: AsyncIterable[bytes]) -> bytes:
     return b"".join([chunk async for chunk in chunks])
 
 
@@ -94,7 +94,7 @@ async def test_an_object_is_read_as_it_was_put(store: Store) -> None:
 async def test_an_empty_object_is_an_object(store: Store) -> None:
     await store.put("empty", b"")
     assert (await store.read("empty", most=10)).data == b""
-    assert await whole(store.stream("empty")) == b""
+    assert await joined(store.stream("empty")) == b""
     await store.upload("nothing", chunks_of(b""))
     assert (await store.head("nothing")).size == 0
 
@@ -158,10 +158,10 @@ async def test_an_uploaded_object_comes_back(store: Store, size: int) -> None:
     data = random.Random(size).randbytes(size)
     stored = await store.upload("v2/Full-1.gz", chunks_of(data, 700_000))
     assert stored.size == size
-    assert await whole(store.stream("v2/Full-1.gz")) == data
-    assert await whole(store.stream("v2/Full-1.gz", start=size // 2)) == data[size // 2 :]
-    assert await whole(store.stream("v2/Full-1.gz", start=size // 3, end=size // 2)) == data[size // 3 : size // 2]
-    assert await whole(store.stream("v2/Full-1.gz", start=size, end=size + 5)) == b""
+    assert await joined(store.stream("v2/Full-1.gz")) == data
+    assert await joined(store.stream("v2/Full-1.gz", start=size // 2)) == data[size // 2 :]
+    assert await joined(store.stream("v2/Full-1.gz", start=size // 3, end=size // 2)) == data[size // 3 : size // 2]
+    assert await joined(store.stream("v2/Full-1.gz", start=size, end=size + 5)) == b""
 
 
 @pytest.mark.parametrize("size", [10, PART + 10])

@@ -95,9 +95,9 @@ def recorded() -> Iterator[tuple[str, str]]:
         for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "event":
-                    said = [text for arg in node.args if (text := _text(arg, path))]
-                    if len(said) > 1 and said[0] in ("Normal", "Warning"):
-                        yield said[0], said[1]
+                    texts = [text for arg in node.args if (text := _text(arg, path))]
+                    if len(texts) > 1 and texts[0] in ("Normal", "Warning"):
+                        yield texts[0], texts[1]
                 if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in WRITES:
                     last = node.args[-1] if node.args else None
                     if last is not None and CAMEL_CASE.match(reason := _text(last, path)):

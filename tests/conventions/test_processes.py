@@ -36,37 +36,37 @@ LOCAL_COMMANDS = {"local.up", "local.demo", "local.assets", "local.images.image"
 
 def test_no_other_command_loads_the_local_environment() -> None:
     rooms = [f"espalier.cli.{module}" for module in MODULES if module not in LOCAL_COMMANDS]
-    whole = loaded(", ".join(rooms))
-    assert set(rooms) <= whole
-    assert not {name for name in whole if name.startswith(tuple(LOCAL))}
+    modules = loaded(", ".join(rooms))
+    assert set(rooms) <= modules
+    assert not {name for name in modules if name.startswith(tuple(LOCAL))}
 
 
 def test_a_command_loads_no_other_commands() -> None:
-    whole = loaded("espalier.cli.main; espalier.cli.main.run(['plan', '--help'])")
-    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.plans.plan"}
+    modules = loaded("espalier.cli.main; espalier.cli.main.run(['plan', '--help'])")
+    assert {f"espalier.cli.{module}" for module in MODULES} & modules == {"espalier.cli.clusters.plans.plan"}
 
 
 def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_ESPALIER_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "espalier get clusters --all")
     monkeypatch.setenv("COMP_CWORD", "3")
-    whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
-    assert "plain,--all-namespaces" in whole
-    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.reports.get"}
+    modules = loaded("espalier.cli.main; espalier.cli.main.run([])")
+    assert "plain,--all-namespaces" in modules
+    assert {f"espalier.cli.{module}" for module in MODULES} & modules == {"espalier.cli.clusters.reports.get"}
 
 
 def test_help_loads_no_commands() -> None:
-    whole = loaded("espalier.cli.main; espalier.cli.main.run(['--help'])")
-    assert not {f"espalier.cli.{module}" for module in MODULES} & whole
+    modules = loaded("espalier.cli.main; espalier.cli.main.run(['--help'])")
+    assert not {f"espalier.cli.{module}" for module in MODULES} & modules
 
 
 def test_to_complete_the_name_of_a_command_loads_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_ESPALIER_COMPLETE", "zsh_complete")
     monkeypatch.setenv("COMP_WORDS", "espalier upgr")
     monkeypatch.setenv("COMP_CWORD", "1")
-    whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
-    assert {"upgrade", "upgrades", "Upgrade"} <= whole
-    assert not {f"espalier.cli.{module}" for module in MODULES} & whole
+    modules = loaded("espalier.cli.main; espalier.cli.main.run([])")
+    assert {"upgrade", "upgrades", "Upgrade"} <= modules
+    assert not {f"espalier.cli.{module}" for module in MODULES} & modules
 
 
 def test_command_is_listed_by_name_and_first_sentence() -> None:
@@ -75,5 +75,5 @@ def test_command_is_listed_by_name_and_first_sentence() -> None:
     assert names == sorted(COMMANDS)
     results = {name: command for name in names if (command := program.get_command(context, name))}
     assert {name: command.name for name, command in results.items()} == {name: name for name in names}
-    said = {name: command.get_short_help_str() for name, command in results.items()}
-    assert said == {name: listed.sentence for name, listed in COMMANDS.items()}
+    summaries = {name: command.get_short_help_str() for name, command in results.items()}
+    assert summaries == {name: listed.sentence for name, listed in COMMANDS.items()}

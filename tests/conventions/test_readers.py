@@ -33,7 +33,7 @@ OWN = {
 }
 """Who decodes JSON without measuring it first, and why that is no stranger's."""
 
-STRANGERS = {
+UNTRUSTED = {
     "apiserver/requests/bodies.py",
     "apiserver/wire/content.py",
     "apiserver/core/reading.py",
@@ -77,6 +77,6 @@ def test_untrusted_json_has_a_depth_limit_everywhere() -> None:
         f"{file}: {name}"
         for file, names in files()
         for name in names
-        if file != JSON and name in readers and (file in STRANGERS or not file.startswith(tuple(OWN)))
+        if file != JSON and name in readers and (file in UNTRUSTED or not file.startswith(tuple(OWN)))
     ]
     assert others == [], f"read it with {JSON}"

@@ -149,8 +149,8 @@ def _of_signature(function: ast.FunctionDef) -> Iterator[ast.expr]:
 
 def _is_true(call: ast.Call) -> bool:
     """True if a condition that is true is made: it needs no help."""
-    said = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "status")]
-    return any(isinstance(item, ast.Constant) and item.value == "True" for item in said)
+    statuses = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "status")]
+    return any(isinstance(item, ast.Constant) and item.value == "True" for item in statuses)
 
 
 def _branches(expression: ast.expr) -> Iterator[ast.expr]:

@@ -60,5 +60,5 @@ async def test_fields_that_the_build_lacks_are_refused(providers: ControlPlane, 
 
 async def test_stock_cluster_api_has_none_of_it(control_plane: ControlPlane) -> None:
     async with with_crds(control_plane) as stock:
-        said = await refusal(stock, template())
-    assert "not declared in schema" in said or "unknown field" in said
+        message = await refusal(stock, template())
+    assert "not declared in schema" in message or "unknown field" in message

@@ -88,7 +88,7 @@ async def snapshot(client: Client) -> bytes:
         return b"".join([chunk.data async for chunk in chunks])
 
 
-async def said(client: Client) -> tuple[RangeResult, HashResult, list[int]]:
+async def content_of(client: Client) -> tuple[RangeResult, HashResult, list[int]]:
     """All keys with all their numbers, the hash of their history, and leases."""
     result, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
     assert isinstance(result, RangeResult)
@@ -121,8 +121,8 @@ def test_same_history_has_same_answers_and_hashes(programs: Path, folder: Path) 
             items = await real.do(EVERYTHING)
             assert without_member(await simulated.do(EVERYTHING)) == without_member(items), step
             state["revision"] = items.header.revision
-        theirs_said = await said(real)
-        assert await said(simulated) == theirs_said
+        theirs_said = await content_of(real)
+        assert await content_of(simulated) == theirs_said
         start = max(1, state["compacted"])
         assert await told(simulated, start, state["revision"]) == await told(real, start, state["revision"])
 
@@ -183,14 +183,14 @@ async def test_real_etcd_starts_from_our_snapshot(programs: Path, etcdutl: Path,
     file = folder / "snapshot"
     async with ours() as client:
         await _filled(client)
-        expected = await said(client)
+        expected = await content_of(client)
         file.write_bytes(await snapshot(client))
     status = _status(etcdutl, file)
     result, hashed, _ = expected
     assert (status["revision"], status["totalKey"], status["version"]) == (hashed.revision, result.count, "3.6.0")
     _restored(etcdutl, file, folder / "data")
     async with real_etcd(programs, folder) as etcd, etcd.client() as client:
-        assert await said(client) == expected
+        assert await content_of(client) == expected
         await client.put(b"/registry/things/0001", b"goes on")
         assert (await client.do(EVERYTHING)).header.revision == hashed.revision + 1
 
@@ -198,9 +198,9 @@ async def test_real_etcd_starts_from_our_snapshot(programs: Path, etcdutl: Path,
 async def test_simulated_etcd_starts_from_a_real_one(programs: Path, folder: Path) -> None:
     async with real_etcd(programs, folder) as etcd, etcd.client() as client:
         await _filled(client)
-        expected = await said(client)
+        expected = await content_of(client)
         content = (await snapshot(client))[:-HASH_SIZE]
-        whole = await client.database_hash()
+        database_hash = await client.database_hash()
         await etcd.stop()
         with Database.open(etcd.data / "member" / "snap" / "db") as database:
             check(database)
@@ -208,12 +208,12 @@ async def test_simulated_etcd_starts_from_a_real_one(programs: Path, folder: Pat
     database = Database.of(content)
     check(database)
     assert list(read_records(database)) == records
-    assert hash_database(database) == whole
+    assert hash_database(database) == database_hash
     bucket = database.bucket(KEY)
     assert bucket is not None
     assert hash_kv(bucket.items, expected[1].revision, expected[1].compact_revision) == expected[1].hash
     async with ours(restored(database)) as client:
-        assert await said(client) == expected
+        assert await content_of(client) == expected
 
 
 @pytest.mark.parametrize("split", [1, 150, 299])
@@ -230,7 +230,7 @@ async def test_real_etcd_starts_from_a_file_with_appendices(
             await client.do(Put(b"%d" % (number % 50), b"y" * number, 11 * (number % 2)))
             if number % 9 == 0:
                 await client.delete(b"%d" % (number % 30), b"")
-        expected, last = await said(client), await snapshot(client)
+        expected, last = await content_of(client), await snapshot(client)
         await etcd.stop()
         (folder / "first").write_bytes(first)
         (folder / "data").rename(folder / "before")
@@ -243,10 +243,10 @@ async def test_real_etcd_starts_from_a_file_with_appendices(
             check(database)
         _status(etcdutl, file)  # bbolt's own check is part of it
         await etcd.start()
-        assert await said(client) == expected
+        assert await content_of(client) == expected
         await client.compact(expected[1].revision - 10, physical=True)
         await client.defragment()
-        assert (await said(client))[0] == expected[0]
+        assert (await content_of(client))[0] == expected[0]
 
 
 async def test_real_etcd_takes_bumped_revisions_and_leases(programs: Path, folder: Path) -> None:

@@ -225,7 +225,7 @@ async def test_unread_watch_keeps_little_more_than_one_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of every watch: with thousands of them and large objects the server would be out of memory within seconds."""
-    kept: list[int] = []
+    retained: list[int] = []
     paused, made, pause = asyncio.Event(), http.Connection.connection_made, http.Connection.pause_writing
     transports: list[asyncio.Transport] = []
 
@@ -236,14 +236,14 @@ async def test_unread_watch_keeps_little_more_than_one_event(
 
     def stuck(connection: http.Connection) -> None:
         pause(connection)
-        kept.append(transports[0].get_write_buffer_size())
+        retained.append(transports[0].get_write_buffer_size())
         paused.set()
 
     monkeypatch.setattr(http.Connection, "connection_made", accepted)
     monkeypatch.setattr(http.Connection, "pause_writing", stuck)
     async with watch_that_nobody_reads():
         await paused.wait()
-    assert kept[0] < 4 * http.WRITE_BUFFER
+    assert retained[0] < 4 * http.WRITE_BUFFER
 
 
 async def test_client_that_reads_no_watch_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -312,7 +312,7 @@ def test_lost_keys_of_the_authenticator_are_made_again() -> None:
     async def keys(env: ManagedEnvironment) -> dict[str, bytes]:
         return (await env.client.get(SECRET, name, "eksa-system")).decode(Secret).data
 
-    async def said(env: ManagedEnvironment) -> str:
+    async def message(env: ManagedEnvironment) -> str:
         result = await env.until(
             lambda item: any(c.type == names.SYNCED and c.status != "True" for c in item.status.conditions)
         )
@@ -327,7 +327,7 @@ def test_lost_keys_of_the_authenticator_are_made_again() -> None:
             before = await machines(env.client)
             nothing = {"data": dict.fromkeys(await keys(env))}
             await env.client.patch(SECRET, name, "eksa-system", patch=nothing, type=PatchType.MERGE)
-            assert f"Secret eksa-system/{name}: data" in await said(env)
+            assert f"Secret eksa-system/{name}: data" in await message(env)
             correct = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
             await env.client.patch(Cluster.resource, *reversed(GARDEN), patch=correct, type=PatchType.MERGE)
             await asyncio.sleep(CALM)

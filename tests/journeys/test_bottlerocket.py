@@ -140,8 +140,8 @@ def test_bottlerocket_machines_have_their_own_etcd(place: str) -> None:
 @pytest.mark.soak
 def test_bottlerocket_waits_for_the_other_build() -> None:
     async def life(env: ManagedEnvironment) -> None:
-        whole = crd_of(capi.Cluster)
-        stock = copy.deepcopy(whole)
+        definition = crd_of(capi.Cluster)
+        stock = copy.deepcopy(definition)
         versions = stock["spec"]["versions"]
         del versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["managedExternalEtcdRef"]
         await env.client.apply(CUSTOM_RESOURCE_DEFINITION, stock, force=True)
@@ -153,7 +153,7 @@ def test_bottlerocket_waits_for_the_other_build() -> None:
         preview = await env.preview(steps.key, steps.trees)
         assert preview.stops.startswith("RequiresEKSAnywhereClusterAPI: ")
         assert (await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items == []
-        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, whole, force=True)
+        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
         await env.until_ready(steps.key)
 
     told_as(life)

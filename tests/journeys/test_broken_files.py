@@ -33,7 +33,7 @@ FLAGS = ("--boot-seconds", "0.05")
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an environment that ran once."""
     env = LocalEnvironment(tmp_path_factory.mktemp("kept") / "home")
     env.home.mkdir()
@@ -43,10 +43,10 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def env(kept: Path, tmp_path: Path) -> Iterator[LocalEnvironment]:
+def env(stored: Path, tmp_path: Path) -> Iterator[LocalEnvironment]:
     """A copy of it."""
     env = LocalEnvironment(tmp_path / "home")
-    shutil.copytree(kept, env.home)
+    shutil.copytree(stored, env.home)
     yield env
     env.espalier("down")
 
@@ -67,12 +67,12 @@ def refused(env: LocalEnvironment, file: Path, *says: str, detached: bool = True
     ways: list[tuple[str, ...]] = [(), ("--detach",)] if detached else [()]
     for way in ways:
         result = env.espalier("up", *way, *FLAGS)
-        said = " ".join(result.err.split())
+        output = " ".join(result.err.split())
         assert result.code == 2, result
         assert "Traceback" not in result.out + result.err
-        assert str(file) in said, said
+        assert str(file) in output, output
         for words in says:
-            assert words in said, said
+            assert words in output, output
     assert content(env.home) == before
 
 
@@ -117,10 +117,10 @@ def test_a_broken_database_is_named_and_left_alone(
     env: LocalEnvironment, spoil: Callable[[Path], None], says: str
 ) -> None:
     database = Home(env.home).database
-    whole = database.read_bytes()
+    data = database.read_bytes()
     spoil(database)
     refused(env, database, says, "restore the file from a backup", "`espalier down --delete-data`")
-    database.write_bytes(whole)
+    database.write_bytes(data)
     starts(env)
 
 
@@ -146,7 +146,7 @@ def test_broken_file_of_the_authority_is_only_named(
 
 
 @pytest.mark.soak
-def test_a_key_of_another_certificate_is_named(env: LocalEnvironment, kept: Path, tmp_path: Path) -> None:
+def test_a_key_of_another_certificate_is_named(env: LocalEnvironment, stored: Path, tmp_path: Path) -> None:
     other = LocalEnvironment(tmp_path / "other")
     other.home.mkdir()
     other.up(*FLAGS)
@@ -235,11 +235,11 @@ def test_full_disk_is_named_and_start_succeeds_later(tmp_path: Path, free: int) 
         os.truncate(ballast, max(ballast.stat().st_size - free, 0))
         for way in ((), ("--detach",)):
             result = env.espalier("up", *way, *FLAGS)
-            said = " ".join(result.err.split())
+            output = " ".join(result.err.split())
             assert result.code == 2, result
             assert "Traceback" not in result.out + result.err
-            assert f"{tmp_path}/" in said, result
-            assert "make room on its disk, or set ESPALIER_HOME to another folder" in said, result
+            assert f"{tmp_path}/" in output, result
+            assert "make room on its disk, or set ESPALIER_HOME to another folder" in output, result
         ballast.unlink()
         small.run("mount", "-o", "remount,size=100m", str(tmp_path))
         try:
@@ -255,10 +255,10 @@ def test_a_folder_that_can_only_be_read_is_named(env: LocalEnvironment) -> None:
         for way in ((), ("--detach",)):
             result = inside.espalier("up", *way, *FLAGS)
             assert result.code == 2, result
-            said = " ".join(result.err.split())
-            assert f"{env.home}/world.lo" in said
-            assert os.strerror(errno.EROFS) in said
-            assert "mount it read-write, or set ESPALIER_HOME to another folder" in said
+            output = " ".join(result.err.split())
+            assert f"{env.home}/world.lo" in output
+            assert os.strerror(errno.EROFS) in output
+            assert "mount it read-write, or set ESPALIER_HOME to another folder" in output
     starts(env)
 
 
@@ -321,18 +321,18 @@ def ready(cluster: Object) -> Condition:
 )
 def test_workload_cluster_reports_broken_objects(garden: LocalEnvironment, spoil: Callable[[Path], None]) -> None:
     file = Home(garden.home).clusters / "eksa-system-garden" / "objects.db"
-    whole = file.read_bytes()
+    data = file.read_bytes()
     spoil(file)
     broken = file.read_bytes() if file.exists() else None
     garden.up(*FLAGS)
-    said = until(garden, lambda item: item.status == "False")
-    assert said.reason == "ControlPlaneBroken"
-    assert failure(garden) == (said.reason, said.message)
-    assert f"the API server does not run: {file} is " in said.message
-    assert "restore the file from a backup" in said.message
+    condition = until(garden, lambda item: item.status == "False")
+    assert condition.reason == "ControlPlaneBroken"
+    assert failure(garden) == (condition.reason, condition.message)
+    assert f"the API server does not run: {file} is " in condition.message
+    assert "restore the file from a backup" in condition.message
     assert (file.read_bytes() if file.exists() else None) == broken
     staged = file.with_name("back")
-    staged.write_bytes(whole)
+    staged.write_bytes(data)
     staged.replace(file)
     until(garden, lambda item: item.status == "True")
     assert failure(garden) == ("", "")
@@ -367,8 +367,8 @@ def test_taken_port_of_cluster_is_named_and_waited_for(garden: LocalEnvironment)
         other.bind(("127.0.0.1", port))
         other.listen()
         garden.up(*FLAGS)
-        said = until(garden, lambda item: item.status == "False")
-        assert f"does not run: cannot listen on 127.0.0.1:{port}: the port is in use; it" in said.message
-        assert "it starts automatically when the address is free" in said.message
+        condition = until(garden, lambda item: item.status == "False")
+        assert f"does not run: cannot listen on 127.0.0.1:{port}: the port is in use; it" in condition.message
+        assert "it starts automatically when the address is free" in condition.message
     until(garden, lambda item: item.status == "True")
     assert garden.espalier("down").code == 0

@@ -130,8 +130,8 @@ def test_single_reachable_seed_of_two_is_enough() -> None:
     async def story(user: GardenUser) -> None:
         await user.until(lambda shoot: ready(shoot).message.endswith("seeds b, c reach it"), seconds=30)
         user.garden.seeds["b"].links.bucket.cut()
-        kept = await user.until(lambda shoot: ready(shoot).message.endswith("seed c reaches it"), seconds=30)
-        assert ready(kept).status == "True"
+        reachable = await user.until(lambda shoot: ready(shoot).message.endswith("seed c reaches it"), seconds=30)
+        assert ready(reachable).status == "True"
         user.garden.seeds["c"].links.bucket.cut()
         lost = await user.until(lambda shoot: ready(shoot).status == "False", seconds=30)
         assert "seed b: file:///: no route to host; seed c: file:///: no route to host" in ready(lost).message
@@ -190,8 +190,8 @@ def test_endpoint_named_later_reaches_agents() -> None:
         assert ready(await user.shoot()).message.endswith("seed b reaches it")
         elsewhere = {"stringData": {"endpoint": "https://another.example"}}
         await user.client.patch(SECRET, "backup-a", "garden", patch=elsewhere, type=PatchType.MERGE)
-        kept = await user.until(lambda shoot: "other seeds can't try it" in ready(shoot).message, seconds=30)
-        assert ready(kept).status == "True", "what others say is of another server"
+        reachable = await user.until(lambda shoot: "other seeds can't try it" in ready(shoot).message, seconds=30)
+        assert ready(reachable).status == "True", "what others say is of another server"
 
     told(story, "a", "b")
 
@@ -263,9 +263,9 @@ def test_conditions_of_a_deleted_seed_go_alone() -> None:
             await world.garden.kill("gardenlet c")
             await world.client.delete(Seed.resource, "c")
             await asyncio.sleep(60)
-            kept = (await world.client.get(Seed.resource, "a")).decode(Seed).status.conditions
+            conditions = (await world.client.get(Seed.resource, "a")).decode(Seed).status.conditions
             ours = {GARDENLET_READY, SHOOTS_REMOVED, SYSTEM_COMPONENTS_HEALTHY, BUCKET_REACHABLE + "b"}
-            assert {item.type for item in kept} == {*ours, "Foreign"}
+            assert {item.type for item in conditions} == {*ours, "Foreign"}
 
     virtual.run(main, epoch=EPOCH, seed=1)
 

@@ -37,8 +37,8 @@ def test_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, tmp
     columns = ["NAMESPACE", "NAME", "VERSION", "CONTROL", "PLANE", "WORKERS", "READY", "AGE"]
     assert table[0].split() == columns
     assert table[1].split()[:6] == ["default", "garden", "1.35", "True", "True", "True"]
-    whole = json.loads(env.espalier("get", "clusters", "garden", "-o", "json").out)
-    assert whole["status"]["phase"] == "Running"
+    tree = json.loads(env.espalier("get", "clusters", "garden", "-o", "json").out)
+    assert tree["status"]["phase"] == "Running"
     assert env.espalier("get", "clusters", "garden", "-o", "jsonpath={.status.phase}").out == "Running"
     assert env.names("get", "clusters", "-l", "nobody=here") == []
 
@@ -81,8 +81,8 @@ def test_cluster_with_address_of_another_is_not_sent(env: LocalEnvironment) -> N
     made = env.espalier("create", "cluster", "-f", "-", "--wait=false", stdin=example, folder=env.home, **CREDENTIALS)
     assert made.code == 0, made.err
     told = env.apply(example.replace(name, "meadow"), "create")
-    said = "spec.controlPlaneConfiguration.endpoint.host: another cluster uses this address"
-    assert (told.code, said in told.err, "choose a free address" in told.err) == (1, True, True), told.err
+    message = "spec.controlPlaneConfiguration.endpoint.host: another cluster uses this address"
+    assert (told.code, message in told.err, "choose a free address" in told.err) == (1, True, True), told.err
     assert len(env.names("get", "clusters")) == 2
     assert env.apply(example, "upgrade", "--wait=false").code == 0, "its own address"
     assert env.espalier("delete", "cluster", name).code == 0
@@ -112,7 +112,7 @@ def test_the_version_is_the_release_of_this_build(env: LocalEnvironment) -> None
 
 @pytest.mark.demand(L48="it is refused, with what to do instead, and nothing is written")
 @pytest.mark.parametrize(
-    ("verb", "manager", "said"),
+    ("verb", "manager", "message"),
     [
         ("upgrade", "laptop", 'spec.managementCluster.name: cluster "laptop" is self-managed'),
         ("upgrade", None, 'spec.managementCluster.name: cluster "laptop" is self-managed'),
@@ -121,7 +121,7 @@ def test_the_version_is_the_release_of_this_build(env: LocalEnvironment) -> None
     ],
 )
 def test_impossible_change_of_a_record_is_not_written(
-    env: LocalEnvironment, verb: str, manager: str | None, said: str
+    env: LocalEnvironment, verb: str, manager: str | None, message: str
 ) -> None:
     live = ("get", "clusters", "laptop", "-o", "json")
     before = env.espalier(*live).out
@@ -131,7 +131,7 @@ def test_impossible_change_of_a_record_is_not_written(
     told = env.apply(json.dumps(tree), verb, "--timeout", "300s")
     assert told.code == 1, told.err
     assert verb == "create" or "espalier up" in told.err
-    assert said in " ".join(told.err.split())
+    assert message in " ".join(told.err.split())
     assert env.espalier(*live).out == before
 
 

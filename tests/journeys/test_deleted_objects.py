@@ -130,8 +130,8 @@ def test_nothing_that_cluster_stored_is_kept_after_it() -> None:
 @pytest.mark.soak
 def test_recreated_cluster_has_nothing_of_former_one() -> None:
     async def story(env: ManagedEnvironment) -> None:
-        kept: Tree = {"metadata": {"name": "kept", "namespace": "default"}, "data": {}}
-        await (await env.workload()).create(CONFIG_MAP, kept)
+        config_map: Tree = {"metadata": {"name": "kept", "namespace": "default"}, "data": {}}
+        await (await env.workload()).create(CONFIG_MAP, config_map)
         await lose_infrastructure(env)
         await delete_again(env)
         await env.apply()

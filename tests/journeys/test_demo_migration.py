@@ -196,8 +196,8 @@ async def shows_where_the_shoot_is(espalier: GardenCommands) -> None:
     assert (await espalier("shoots", "list", "-A", "--seed", "west")).output == ""
     described = await espalier("shoots", "describe", "apple", *IN_NAMESPACE)
     assert "technical ID     shoot--dev--apple" in described.output
-    said = {line.split()[0]: line.split()[1] for line in described.output.splitlines() if len(line.split()) > 1}
-    assert (said["EveryNodeReady"], said["SystemComponentsHealthy"]) == ("True", "True")
+    values = {line.split()[0]: line.split()[1] for line in described.output.splitlines() if len(line.split()) > 1}
+    assert (values["EveryNodeReady"], values["SystemComponentsHealthy"]) == ("True", "True")
     flow = await espalier("shoots", "flow", "apple", *IN_NAMESPACE)
     assert "[x] Deploy kube-apiserver" in flow.output
     seeds = await espalier("seeds", "list")

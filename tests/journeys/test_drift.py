@@ -120,10 +120,10 @@ def test_edits_are_named_by_field_reverted_on_demand() -> None:
         for resource, name, patch, expected in EDITS:
             await edit(env, resource, name, patch)
             await until_said(env, status="False", text=expected)
-        said = await until_said(env, status="False")
-        assert said.reason == Reason.DRIFTED
-        assert all(expected in said.message for *_, expected in EDITS)
-        assert f"{metadata_keys.DRIFT_ANNOTATION}=correct" in said.message
+        synced = await until_said(env, status="False")
+        assert synced.reason == Reason.DRIFTED
+        assert all(expected in synced.message for *_, expected in EDITS)
+        assert f"{metadata_keys.DRIFT_ANNOTATION}=correct" in synced.message
         assert (await env.until_ready()).status.ready  # drift is no matter of readiness
         await asyncio.sleep(3 * RESYNC)
         assert (env.written() - written).keys() == {STATUS}, "reported, and nothing else"
@@ -175,8 +175,8 @@ def test_edited_templates_are_reverted_on_request_only() -> None:
         await until_said(env, status="False", text=field)
         await asyncio.sleep(CALM)  # Cluster API replaces the machine: that is what was done by hand
         await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
-        said = await until_said(env, status="False", text="correct-machines corrects that by replacing machines")
-        assert field in said.message
+        synced = await until_said(env, status="False", text="correct-machines corrects that by replacing machines")
+        assert field in synced.message
         before = await machines(env.client)
         await asyncio.sleep(CALM)
         assert await machines(env.client) == before
@@ -199,9 +199,9 @@ def test_edited_cni_is_corrected_at_next_comparison() -> None:
         containers = {"spec": {"template": {"spec": {"containers": [image]}}}}
         await workload.patch(DAEMON_SET, "kindnet", "kube-system", patch=containers, type=PatchType.STRATEGIC)
         await workload.delete(CLUSTER_ROLE, "kindnet")
-        said = await until_said(env, status="False", seconds=1.2 * RESYNC)
-        assert "DaemonSet kube-system/kindnet of the workload cluster: spec.template.spec.containers" in said.message
-        assert "ClusterRole kindnet of the workload cluster is missing" in said.message
+        synced = await until_said(env, status="False", seconds=1.2 * RESYNC)
+        assert "DaemonSet kube-system/kindnet of the workload cluster: spec.template.spec.containers" in synced.message
+        assert "ClusterRole kindnet of the workload cluster is missing" in synced.message
         await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         await until_said(env, status="True", seconds=5)
         live = (await workload.get(DAEMON_SET, "kindnet", "kube-system")).tree
@@ -229,8 +229,8 @@ def test_patch_is_offered_and_applied_by_consent_alone() -> None:
     """Of a security fix in a later release, to a cluster of an older one; its workers are not made of it."""
 
     async def tell(env: ManagedEnvironment) -> None:
-        said = await until_said(env, status="True", text="patch short-lived-tokens is available")
-        assert f"{metadata_keys.PATCHES_ANNOTATION}=short-lived-tokens" in said.message
+        synced = await until_said(env, status="True", text="patch short-lived-tokens is available")
+        assert f"{metadata_keys.PATCHES_ANNOTATION}=short-lived-tokens" in synced.message
         before = {item.name for item in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
         flag = "service-account-extend-token-expiration"
         assert flag not in str((await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
@@ -271,7 +271,7 @@ def test_repeated_edits_are_corrected_less_often(varies: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         before = env.written()
-        resource, name, _, said = EDITS[1]
+        resource, name, _, message = EDITS[1]
         cache = env.capi_objects.of(resource, SYSTEM_NAMESPACE)
         edits: set[asyncio.Task[None]] = set()
         values = (f"mine-{number if varies else 0}" for number in itertools.count())
@@ -291,7 +291,7 @@ def test_repeated_edits_are_corrected_less_often(varies: bool) -> None:
         stop = cache.subscribe(again)
         await edit(env, resource, name, another())
         assert 4 <= await corrected(60) <= 6
-        result = await until_said(env, status="False", text=f"{said} was corrected")
+        result = await until_said(env, status="False", text=f"{message} was corrected")
         assert "metadata.managedFields" in result.message
         assert await corrected(7200) <= 7
         # Whoever fights about one field holds up no other.

@@ -124,15 +124,15 @@ def test_cluster_goes_with_its_etcd() -> None:
 
 def test_etcd_on_stock_cluster_api_is_refused_by_name() -> None:
     async def tell(env: ManagedEnvironment) -> None:
-        whole = crd_of(capi.Cluster)
-        definition = copy.deepcopy(whole)
+        original = crd_of(capi.Cluster)
+        definition = copy.deepcopy(original)
         versions = definition["spec"]["versions"]
         del versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["managedExternalEtcdRef"]
         await env.client.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
         await asyncio.sleep(1)
         with pytest.raises(Invalid, match="RequiresEKSAnywhereClusterAPI: external etcd needs"):
             await env.apply(externalEtcdConfiguration=THREE)
-        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, whole, force=True)
+        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, original, force=True)
         await asyncio.sleep(1)
         await env.apply(externalEtcdConfiguration=THREE)
         await env.until_ready()
@@ -246,10 +246,10 @@ def test_change_reverted_before_etcd_leaves_nothing() -> None:
 @pytest.mark.soak
 def test_plan_counts_the_machines_of_etcd_that_go() -> None:
     async def warnings_of(env: ManagedEnvironment, manifest: Tree) -> list[str]:
-        said: list[str] = []
-        asking = Client(InProcessTransport(env.server), user_agent="dry-run", on_warning=said.append)
+        messages: list[str] = []
+        asking = Client(InProcessTransport(env.server), user_agent="dry-run", on_warning=messages.append)
         await asking.apply(Cluster.resource, manifest, field_manager="kubectl", dry_run=True)
-        return [item for item in said if "external etcd" in item]
+        return [item for item in messages if "external etcd" in item]
 
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")

@@ -116,8 +116,8 @@ def first_requests(env: LocalEnvironment) -> None:
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as applying:
         access = Kubeconfig.load([Home(env.home).kubeconfig]).context()
         assert asyncio.run(answers(access)) == []
-        said, _ = applying.communicate(timeout=60)
-    assert applying.returncode == 0, said.decode()
+        output, _ = applying.communicate(timeout=60)
+    assert applying.returncode == 0, output.decode()
 
 
 def test_the_first_requests_of_every_client_work(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ async def test_account_of_the_manager_reads_no_other_secrets(
             await refused(thief, attempts, (Forbidden,))
             await guesses(thief)
             for resource, name in CONFIGURATIONS:
-                await kept(admin, thief, resource, name)
+                await assert_unchanged(admin, thief, resource, name)
         finally:
             for namespace in ("kube-public", "kube-system", "default"):
                 await admin.delete(SECRET, VICTIM, namespace)
@@ -148,7 +148,7 @@ async def guesses(thief: Client) -> None:
         assert "Opaque" not in str(refusal.value)
 
 
-async def kept(admin: Client, thief: Client, resource: Resource, name: str) -> None:
+async def assert_unchanged(admin: Client, thief: Client, resource: Resource, name: str) -> None:
     """A webhook configuration stays as it was installed, but for its caBundle, which the manager writes."""
     live = (await admin.get(resource, name)).tree
 

@@ -97,9 +97,11 @@ def test_seed_deleted_past_admission_loses_no_etcd(
         await world.patch({"metadata": {"annotations": {"gardener.cloud/operation": "reconcile"}}})
         await asyncio.sleep(60)
         assert (await main(Etcd.resource, "etcd-main", "shoot--dev--apple")).tree["spec"] == before
-        said = {condition.type: condition for condition in (await world.shoot()).status.conditions}[READY_FOR_DISASTER]
-        assert (said.status, said.reason) == ("False", "SeedMissing")
-        assert said.message.startswith("there is no Seed a any more")
+        readiness = {condition.type: condition for condition in (await world.shoot()).status.conditions}[
+            READY_FOR_DISASTER
+        ]
+        assert (readiness.status, readiness.reason) == ("False", "SeedMissing")
+        assert readiness.message.startswith("there is no Seed a any more")
         espalier = GardenCommands(world.client, monkeypatch, capsys)
         assert (await espalier("seeds", "evacuate", "a")).complaint.endswith("seed a has no shoots left\n")
         await world.healthy("b")
@@ -182,11 +184,11 @@ def test_edited_uid_is_named_with_remedy_that_works(edited: str) -> None:
 
         await write("wrong")
         told = await world.until(lambda shoot: bool(shoot.status.last_errors), seconds=120)
-        said = told.status.last_errors[0].description
-        assert said.startswith("status.uid: found ")
-        assert "is the UID of no other Shoot" in said
+        condition = told.status.last_errors[0].description
+        assert condition.startswith("status.uid: found ")
+        assert "is the UID of no other Shoot" in condition
         remedy = f'{{"status":{{"uid":"{uid}"}}}}' if edited == "status" else f"namespace {at} {SHOOT_UID}={uid}"
-        assert remedy in said
+        assert remedy in condition
         await write(uid)
         await world.until(lambda shoot: not shoot.status.last_errors, seconds=120)
         await world.healthy("a", seconds=60)
@@ -239,8 +241,8 @@ def test_seed_without_a_gardenlet_has_not_stopped() -> None:
         spec = (await world.client.get(Seed.resource, "a")).tree["spec"]
         await world.client.create(Seed.resource, {"metadata": {"name": "typo"}, "spec": spec})
         await asyncio.sleep(60)
-        (said,) = (await world.client.get(Seed.resource, "typo")).decode(Seed).status.conditions
-        assert said.message == "its gardenlet has never created Lease typo: check whether it runs"
+        (condition,) = (await world.client.get(Seed.resource, "typo")).decode(Seed).status.conditions
+        assert condition.message == "its gardenlet has never created Lease typo: check whether it runs"
 
     tell(story)
 

@@ -31,7 +31,7 @@ from tests.support.environments.cluster_lives import journey
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
 from tests.support.histories.isolation_stories import ANNOTATION, STATUS, machines, made_for
 from tests.support.objects.observed_clusters import example
-from tests.support.objects.unguarded_clusters import invalid, said, without_webhooks
+from tests.support.objects.unguarded_clusters import condition_of, invalid, without_webhooks
 from tests.support.providers import git_repositories
 
 pytestmark = pytest.mark.embedded
@@ -110,7 +110,7 @@ def test_missing_git_ops_config_blocks_new_cluster() -> None:
         result = await env.until(lambda cluster: cluster.status.spec_valid is False)
         assert sentence in invalid(result)
         assert result.status.ready
-        assert said(result, names.SYNCED).status == "True"
+        assert condition_of(result, names.SYNCED).status == "True"
         await flux(env)
         await env.until(lambda cluster: bool(cluster.status.spec_valid))
         await asyncio.sleep(CALM)

@@ -339,10 +339,10 @@ async def end_of(world: World, edit: Edit, moment: Moment) -> str:
     except TimeoutError:
         shoot = await world.shoot()
         last = shoot.status.last_operation
-        said = "; ".join(
+        message = "; ".join(
             filter(None, [last.description if last else "", *(e.description for e in shoot.status.last_errors)])
         )
-        end = said or "nothing was said"
+        end = message or "nothing was said"
         await put_right(edit, before)
         if edit.field == "state":
             await restore_states(world, states)

@@ -301,8 +301,8 @@ def test_clusters_wait_without_tinkerbell() -> None:
         await asyncio.sleep(CALM)
         await apply(forge)
         assert "hardware.tinkerbell.org does not exist: Tinkerbell is not installed" in (await told(env))[1]
-        kept = {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": definition["spec"]}
-        await env.client.create(CUSTOM_RESOURCE_DEFINITION, kept | {"metadata": {"name": name}})
+        fields = {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": definition["spec"]}
+        await env.client.create(CUSTOM_RESOURCE_DEFINITION, fields | {"metadata": {"name": name}})
         await asyncio.sleep(CALM)
         await hardware.put(env.client, hardware.rack())
         await env.until_ready(FORGE)

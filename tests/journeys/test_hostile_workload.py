@@ -89,7 +89,7 @@ ATTACKS: dict[str, tuple[Callable[[], Hostile], str]] = {
 
 @pytest.mark.parametrize("attack", sampled(ATTACKS, *range(0, len(ATTACKS), 8)))
 async def test_workload_clusters_can_not_harm_the_manager(attack: str) -> None:
-    make, said = ATTACKS[attack]
+    make, message = ATTACKS[attack]
     hostile = make()
     transports: list[Transport] = []
     spreads = True
@@ -108,7 +108,8 @@ async def test_workload_clusters_can_not_harm_the_manager(attack: str) -> None:
 
         def says_why(cluster: Cluster) -> bool:
             return any(
-                condition.type == names.READY and said in condition.message for condition in cluster.status.conditions
+                condition.type == names.READY and message in condition.message
+                for condition in cluster.status.conditions
             )
 
         await env.apply(name=HOSTILE.name)

@@ -88,13 +88,13 @@ def test_objects_of_cluster_api_tell_what_was_reached() -> None:
             for item in (await env.client.list(DockerMachine.resource, SYSTEM_NAMESPACE)).items
         }
         assert cloned_from == {template, worker_template}
-        kept = {
+        unchanged = {
             docker_machine_template.name
             for docker_machine_template in (
                 await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
             ).items
         }
-        assert kept == {template, worker_template}
+        assert unchanged == {template, worker_template}
         [machine_set] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
         assert machine_set.tree["spec"]["template"]["spec"] == group["template"]["spec"]
 

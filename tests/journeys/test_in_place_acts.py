@@ -344,18 +344,20 @@ def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> Non
         advice = "delete the NodeUpgrade to have the node upgraded"
         while True:
             result = await env.until(
-                lambda item: bool(item.status.ready) or any(advice in said.message for said in item.status.conditions),
+                lambda item: (
+                    bool(item.status.ready) or any(advice in condition.message for condition in item.status.conditions)
+                ),
                 seconds=HOURS,
             )
             if result.status.ready:
                 return await is_upgraded(env, watcher)
             upgrade = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
-            said = next(
+            message = next(
                 condition["message"]
                 for condition in upgrade.tree["status"]["conditions"]
                 if advice in condition["message"]
             )
-            await env.client.delete(NodeUpgrade.resource, said.split()[1], SYSTEM_NAMESPACE)
+            await env.client.delete(NodeUpgrade.resource, message.split()[1], SYSTEM_NAMESPACE)
             await asyncio.sleep(CALM)
 
     acted(change, where, worker=False, end=end)

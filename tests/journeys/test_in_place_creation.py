@@ -62,9 +62,9 @@ def test_cluster_tells_that_its_new_version_waits() -> None:
         await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(0.1)
         cluster = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster)
-        said = {condition.type: condition.message for condition in cluster.status.conditions}
-        assert f"Kubernetes {NEW} follows" in said["ControlPlaneReady"]
-        assert f"Kubernetes {NEW} follows" in said["Ready"]
+        messages = {condition.type: condition.message for condition in cluster.status.conditions}
+        assert f"Kubernetes {NEW} follows" in messages["ControlPlaneReady"]
+        assert f"Kubernetes {NEW} follows" in messages["Ready"]
         assert await marks(env) == []
 
     creation(story)

@@ -84,7 +84,7 @@ def test_the_same_without_reaching_workload_cluster(first: int) -> None:
 @pytest.mark.parametrize(("machines", "begins"), sampled([((1, 1), 1), ((1, 1), 2), ((3, 2), 1)], 0))
 def test_lost_write_or_answer_is_made_good(machines: tuple[int, int], begins: int, loss: Loss) -> None:
     """Of each upgrade every so manieth, beginning with another one each time; exploring, one alone."""
-    kept, count = ready_cluster(*machines), len(undisturbed(*machines).marked)
+    start, count = ready_cluster(*machines), len(undisturbed(*machines).marked)
     every, step = (6, 2) if machines == (1, 1) else (40, 40)
 
     def upgrade(first: int) -> None:
@@ -98,7 +98,7 @@ def test_lost_write_or_answer_is_made_good(machines: tuple[int, int], begins: in
             assert len(writes.lost) >= (1 if EXPLORES else count // every)
 
         try:
-            tell(kept, story, wrap=writes)
+            tell(start, story, wrap=writes)
         except BaseException as error:
             error.add_note(f"lost were {writes.lost}")
             raise

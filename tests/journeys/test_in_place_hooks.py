@@ -34,7 +34,7 @@ from espalier.upgrades.node.containers import STEPS
 from tests.support.environments.in_place_environment import EPOCH, NEW, OLD, identities, machines, marks, spec
 from tests.support.environments.in_place_watcher import Watcher
 from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.environments.recording import Kept, Recording
+from tests.support.environments.recording import EnvironmentState, Recording
 from tests.support.environments.upgraders import Upgraders
 from tests.support.histories.hook_calls import ask, discover, mark, stands_aside
 from tests.support.histories.in_place_hooks import everything, journey, update
@@ -106,8 +106,8 @@ def test_annotation_of_the_other_way_begins_nothing(resource: Resource) -> None:
         system_namespace = await env.client.get(resource, owner.name, SYSTEM_NAMESPACE)
         assert name not in system_namespace.metadata.annotations
         events = [item.tree for item in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
-        (said,) = [event["message"] for event in events if event["reason"] == "MarkIgnored"]
-        assert said.startswith(f"removing annotation {name}: ")
+        (message,) = [event["message"] for event in events if event["reason"] == "MarkIgnored"]
+        assert message.startswith(f"removing annotation {name}: ")
 
     journey(story)
 
@@ -141,12 +141,12 @@ def test_nothing_is_asked_before_the_hooks_are_known() -> None:
         cluster = await env.until(
             lambda item: any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in item.status.conditions)
         )
-        (said,) = {
+        (message,) = {
             condition.message
             for condition in cluster.status.conditions
             if condition.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
         }
-        assert "--feature-gates=RuntimeSDK=true,InPlaceUpdates=true" in said
+        assert "--feature-gates=RuntimeSDK=true,InPlaceUpdates=true" in message
         await asyncio.sleep(60)
         assert await identities(env) == before
         await discover(env)
@@ -167,12 +167,12 @@ def test_control_plane_of_one_is_refused_with_advice() -> None:
         cluster = await env.until(
             lambda item: any(c.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS for c in item.status.conditions)
         )
-        (said,) = {
+        (message,) = {
             condition.message
             for condition in cluster.status.conditions
             if condition.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS
         }
-        assert "run the manager with --in-place annotations" in said
+        assert "run the manager with --in-place annotations" in message
         await asyncio.sleep(60)
         assert await identities(env) == before
 
@@ -202,8 +202,10 @@ def updated() -> Recording:
     writes = Writes(landed=lambda: begun[0].mark() if begun else None)
 
     async def main(simulation: Simulation) -> None:
-        kept = partial(managed_environment, simulation.clock, store=store, stores=stores, front_end=FrontEnd.HOOKS)
-        async with kept(wrap=writes) as env:
+        environment = partial(
+            managed_environment, simulation.clock, store=store, stores=stores, front_end=FrontEnd.HOOKS
+        )
+        async with environment(wrap=writes) as env:
             await env.apply(**spec(1, 1))
             await env.until_ready()
             worker = await outdated_worker(env)
@@ -221,10 +223,10 @@ def updated() -> Recording:
 def test_killed_manager_is_succeeded_with_hooks(share: int) -> None:
     assert len(updated().marked) > 15
     for number in [*updated().marked][share::4]:
-        kept = updated().after(number)
+        state = updated().after(number)
 
-        async def main(simulation: Simulation, kept: Kept = kept) -> None:
-            store, stores = kept.opened()
+        async def main(simulation: Simulation, state: EnvironmentState = state) -> None:
+            store, stores = state.opened()
             watcher = Watcher(store, stores)
             again = partial(managed_environment, simulation.clock, store=store, stores=stores, front_end=FrontEnd.HOOKS)
             async with again(seed=2) as env:
@@ -239,7 +241,7 @@ def test_killed_manager_is_succeeded_with_hooks(share: int) -> None:
                 assert [item for item in watcher.left() if not item.endswith("/paused")] == []
                 assert [step for _, step in upgraders.ran if step in done] == []
 
-        run(main, epoch=kept.at, seed=1)
+        run(main, epoch=state.at, seed=1)
 
 
 async def steps_done(env: ManagedEnvironment) -> set[str]:

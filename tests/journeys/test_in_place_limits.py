@@ -72,11 +72,11 @@ def test_impossible_change_in_place_names_alternatives(with_version: bool) -> No
         for place, field, change in cases:
             with pytest.raises(ApiError) as refused:
                 await env.change(**version, **change)
-            said = str(refused.value)
-            assert f"{place}.upgradeRolloutStrategy: bootstrap." in said
-            assert field in said
-            assert "revert the change" in said
-            assert "upgradeRolloutStrategy.fallback" in said
+            message = str(refused.value)
+            assert f"{place}.upgradeRolloutStrategy: bootstrap." in message
+            assert field in message
+            assert "revert the change" in message
+            assert "upgradeRolloutStrategy.fallback" in message
         assert upgraders.ran == []
 
     journey(story)
@@ -165,9 +165,9 @@ def test_refused_change_is_made_when_fallback_is_set() -> None:
         await env.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
         await env.until_ready()
         assert await env.versions() == [NEW] * 3
-        kept = before.keys() & (await identities(env)).keys()
-        assert not [name for name in kept if "md-0" in name], "workers were replaced, as the fallback says"
-        assert len(kept) == 2, "the control plane was upgraded in place, Machine and node"
+        remaining = before.keys() & (await identities(env)).keys()
+        assert not [name for name in remaining if "md-0" in name], "workers were replaced, as the fallback says"
+        assert len(remaining) == 2, "the control plane was upgraded in place, Machine and node"
         assert await marks(env) == []
 
     journey(story)

@@ -124,8 +124,8 @@ def test_unreachable_workload_cluster_is_reported(step: str) -> None:
         upgraders.happening = cut
         node = (await in_place.machines(env, control_plane=True))[0].name
         await env.change(kubernetesVersion="1.36")
-        said = f"on node {node}: last known state: container {step} is running; {UNREACHABLE}"
-        await told_everywhere(env, node, said)
+        message = f"on node {node}: last known state: container {step} is running; {UNREACHABLE}"
+        await told_everywhere(env, node, message)
         written = env.written()
         await asyncio.sleep(600)
         assert env.written() == written, "told once, however long it lasts"
@@ -149,8 +149,8 @@ def test_manager_without_workload_keeps_report() -> None:
 
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         state = "last known state: container kubeadm-upgrader is running"
-        said = f"step 4 of 8 on node {node}: {state}; {UNREACHABLE}"
-        await told_everywhere(env, node, said)
+        message = f"step 4 of 8 on node {node}: {state}; {UNREACHABLE}"
+        await told_everywhere(env, node, message)
         stored = await env.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
         done = [condition["type"] for condition in stored.tree["status"]["conditions"] if condition["status"] == "True"]
         assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "Accepted"]
@@ -161,13 +161,13 @@ def test_manager_without_workload_keeps_report() -> None:
     tell(recording.after(number), story, wrap=far, seed=3)  # uids of the second environment are its own
 
 
-async def told_everywhere(env: ManagedEnvironment, node: str, said: str) -> None:
+async def told_everywhere(env: ManagedEnvironment, node: str, message: str) -> None:
     """Soon, of the first node of the control plane."""
-    await env.until(lambda item: said in told(item) and said in told(item, "ControlPlaneReady"), seconds=150)
+    await env.until(lambda item: message in told(item) and message in told(item, "ControlPlaneReady"), seconds=150)
     names = {ControlPlaneUpgrade.resource: "garden-cp-upgrade", NodeUpgrade.resource: node_upgrade(node)}
     for resource, name in names.items():
         upgrade = await env.client.get(resource, name, SYSTEM_NAMESPACE)
-        assert said in in_place.ready(upgrade.tree)["message"]
+        assert message in in_place.ready(upgrade.tree)["message"]
 
 
 @pytest.mark.soak

@@ -158,8 +158,8 @@ def test_reverted_flags_and_files_leave_the_node(step: str, *, is_deleted: bool)
         assert "--v=5" not in upgraders.static_pods[plane]["kube-apiserver"].flags
         assert paths(upgraders.changes[plane]) == paths(brought)
         events = [item.tree for item in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
-        (said,) = [event["message"] for event in events if event["reason"] == "UpgradeBrokenOff"]
-        assert said.endswith("delete the Machine to have it replaced")
+        (message,) = [event["message"] for event in events if event["reason"] == "UpgradeBrokenOff"]
+        assert message.endswith("delete the Machine to have it replaced")
 
     journey(story)
 

@@ -249,15 +249,15 @@ def test_used_release_can_not_be_reverted() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("at_first", "then", "said"),
+    ("at_first", "then", "message"),
     [
         ("1.34", "1.36", "upgrade to the versions in between first"),
         ("1.36", "1.35", "can't be downgraded"),
     ],
 )
-def test_other_version_steps_are_refused_untouched(at_first: str, then: str, said: str) -> None:
+def test_other_version_steps_are_refused_untouched(at_first: str, then: str, message: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        with pytest.raises(ApiError, match=said) as refused:
+        with pytest.raises(ApiError, match=message) as refused:
             await env.change(kubernetesVersion=then)
         assert "spec.kubernetesVersion" in str(refused.value)
         assert upgraders.ran == []
@@ -285,8 +285,8 @@ def test_groups_may_differ_from_the_control_plane() -> None:
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
         after = await identities(env)
-        kept = {name for name in before if after.get(name) == before[name]}
-        assert kept == {name for name in before if "md-rolled" not in name}
+        unchanged = {name for name in before if after.get(name) == before[name]}
+        assert unchanged == {name for name in before if "md-rolled" not in name}
         assert {node.rpartition("-")[0].rpartition("-")[0] for node, _ in upgraders.ran} >= {"garden-md-0"}
         assert await marks(env) == []
 

@@ -208,9 +208,9 @@ def test_forged_completion_of_a_node_is_not_believed() -> None:
         assert "the disk is full" in await told(env, name, "CopyingComponentsFailed")
 
         so = {"type": "Ready", "status": "True", "reason": "Done", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        whole: Tree = {"status": {"completed": True, "conditions": [so]}}
+        forged: Tree = {"status": {"completed": True, "conditions": [so]}}
         await env.client.patch(
-            NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=whole, type=PatchType.MERGE, subresource="status"
+            NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=forged, type=PatchType.MERGE, subresource="status"
         )
         assert "but node" in await says(env, "garden-cp-upgrade", "NodeUpgradeNotCompleted")
         assert (await machines(env, control_plane=True))[0].tree["spec"]["version"] == OLD
@@ -386,14 +386,14 @@ def test_edited_claim_is_written_again() -> None:
         upgraders.hanging.add((plane, "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")
         await told(env, f"{plane}-node-upgrader", "UpgradingKubeadm")
-        whole = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+        claimant = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
         await edit_claim(env, "somebody 1")
-        await until_claimed(env, f"{whole.name} {whole.metadata.uid}")
+        await until_claimed(env, f"{claimant.name} {claimant.metadata.uid}")
         upgraders.hanging.clear()
         await reach(env).client.delete(POD, f"{plane}-node-upgrader", SYSTEM_NAMESPACE)
         await env.until_ready(seconds=7200)
         await until_claimed(env, None)
-        await edit_claim(env, f"{whole.name} {whole.metadata.uid}")
+        await edit_claim(env, f"{claimant.name} {claimant.metadata.uid}")
         await until_claimed(env, None)
 
     journey(story)
@@ -444,7 +444,7 @@ def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
         upgraders.hanging.add((plane, "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")
         await told(env, f"{plane}-node-upgrader", "UpgradingKubeadm")
-        kept = await env.client.get(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        secret = await env.client.get(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
         await env.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
         sentence = await told(env, f"{plane}-node-upgrader", "KubeconfigMissing")
         assert "restore it with label cluster.x-k8s.io/cluster-name=garden." in sentence
@@ -453,8 +453,8 @@ def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
         await asyncio.sleep(60)
         node_upgrade = await env.client.get(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
         assert node_upgrade.metadata.finalizers, "its pod goes on, with rights on the node"
-        metadata = {"name": kept.name, "namespace": SYSTEM_NAMESPACE, "labels": dict(kept.metadata.labels)}
-        body: Tree = {name: kept.tree[name] for name in ("data", "type") if name in kept.tree}
+        metadata = {"name": secret.name, "namespace": SYSTEM_NAMESPACE, "labels": dict(secret.metadata.labels)}
+        body: Tree = {name: secret.tree[name] for name in ("data", "type") if name in secret.tree}
         await env.client.create(SECRET, {**body, "metadata": metadata})
         upgraders.hanging.clear()
         assert f"delete Pod {SYSTEM_NAMESPACE}/{upgrader(plane)}" in await told(env, name, "UpgraderPodRunning")

@@ -383,8 +383,8 @@ def test_gate_opened_by_hand_undoes_other_writes() -> None:
             await annotate(env, gate.OPENED)
             await env.until(lambda cluster: cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION] == closed)
             assert len(await env.nodes()) == 3
-            kept = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
-            assert kept.metadata.uid == control_plane.metadata.uid
+            live = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+            assert live.metadata.uid == control_plane.metadata.uid
 
     run(main, epoch=EPOCH, seed=1)
 

@@ -106,11 +106,11 @@ def test_own_secret_of_user_stops_only_the_copy(content: Tree) -> None:
         mine = await env.client.create(SECRET, theirs)
         await env.apply()
         cluster = await env.until_ready()
-        said = trouble(cluster)
-        assert said is not None
-        assert (said.status, said.reason) == ("False", "KubeconfigSecretTaken")
-        assert f"Secret {NAMESPACE}/{NAME} exists" in said.message
-        assert "delete it to have the kubeconfig copied" in said.message
+        copied = trouble(cluster)
+        assert copied is not None
+        assert (copied.status, copied.reason) == ("False", "KubeconfigSecretTaken")
+        assert f"Secret {NAMESPACE}/{NAME} exists" in copied.message
+        assert "delete it to have the kubeconfig copied" in copied.message
         assert await kubeconfig.read(env.client, GARDEN)  # from the system's namespace
         await asyncio.sleep(2 * kubeconfig_copies.CHECK_EVERY)
         assert (await env.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
@@ -129,9 +129,9 @@ def test_secret_of_a_user_is_never_handed_out() -> None:
         theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}, **value(b"mine")}
         await env.client.create(SECRET, theirs)
         await env.apply()
-        said = trouble(await env.until_ready())
-        assert said is not None
-        assert said.reason == "KubeconfigSecretTaken"
+        copied = trouble(await env.until_ready())
+        assert copied is not None
+        assert copied.reason == "KubeconfigSecretTaken"
         made = await env.client.get(SECRET, NAME, SYSTEM_NAMESPACE)
         assert await kubeconfig.read(env.client, GARDEN) == made.decode(Secret).data["value"]
 
@@ -156,10 +156,10 @@ def test_missing_right_is_named_by_a_condition() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         cluster = await env.until_ready()
-        said = trouble(cluster)
-        assert said is not None
-        assert said.reason == "KubeconfigCopyNotAllowed"
-        assert "`espalier manifests --kubeconfig-copies --namespace default`" in said.message
+        copied = trouble(cluster)
+        assert copied is not None
+        assert copied.reason == "KubeconfigCopyNotAllowed"
+        assert "`espalier manifests --kubeconfig-copies --namespace default`" in copied.message
         with pytest.raises(NotFound):
             await copy(env)
         assert await kubeconfig.read(env.client, GARDEN)
@@ -257,9 +257,9 @@ def test_kubeconfig_of_another_cluster_is_not_used() -> None:
         patch = {"metadata": {"ownerReferences": None}, **value(b"of another")}
         await env.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
         cluster = await env.until(lambda cluster: trouble(cluster) is not None)
-        said = trouble(cluster)
-        assert said is not None
-        assert said.reason == "KubeconfigNotOfThisCluster"
+        copied = trouble(cluster)
+        assert copied is not None
+        assert copied.reason == "KubeconfigNotOfThisCluster"
         assert (await copy(env)).data == made.data
 
     journey(story)

@@ -100,8 +100,8 @@ async def drift_is_seen_and_brought_back(management: Production, key: Key) -> No
     check = f"{key.name}-md-0-worker-unhealthy"
     patch = {"spec": {"remediation": {"triggerIf": {"unhealthyLessThanOrEqualTo": "1%"}}}}
     await client.patch(MachineHealthCheck.resource, check, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
-    said = f"MachineHealthCheck eksa-system/{check}: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo"
-    await until(cache, key, lambda value: value is not None and said in _synced(value), seconds=30)
+    field = f"MachineHealthCheck eksa-system/{check}: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo"
+    await until(cache, key, lambda value: value is not None and field in _synced(value), seconds=30)
     annotations = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
     await client.patch(Cluster.resource, key.name, key.namespace, patch=annotations, type=PatchType.MERGE)
     await until(cache, key, lambda value: value is not None and is_synced(value), seconds=30)

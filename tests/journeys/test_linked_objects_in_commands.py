@@ -37,16 +37,16 @@ def warnings(text: str) -> list[str]:
 @pytest.mark.soak
 def test_forbidden_machine_config_is_always_refused(env: LocalEnvironment) -> None:
     manifest = OTHER.replace("name: capv", "name: a b")
-    said = "spec.users[0].name: not a Linux user name; found a b; allowed: at most 32 lower-case letters"
+    message = "spec.users[0].name: not a Linux user name; found a b; allowed: at most 32 lower-case letters"
     assert [refusal.split(", digits")[0] for refusal in refusals(env, manifest)] == [
-        f"VSphereMachineConfig hillside-cp: {said}",
-        f"VSphereMachineConfig hillside: {said}",
+        f"VSphereMachineConfig hillside-cp: {message}",
+        f"VSphereMachineConfig hillside: {message}",
     ]
     created = env.espalier("create", "cluster", "-f", "-", stdin=manifest)
     assert created.code == 1
-    assert f"error: standard input:105: {said}" in created.err
+    assert f"error: standard input:105: {message}" in created.err
     validated = env.espalier("validate", "-f", "-", stdin=manifest)
-    assert f"error: standard input:81: {said}" in validated.err
+    assert f"error: standard input:81: {message}" in validated.err
     assert env.espalier("get", "clusters", "hillside").code == 1
 
 

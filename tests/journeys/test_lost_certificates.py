@@ -23,7 +23,7 @@ from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.workload_clusters.stores import MemoryStores
 from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.environments.recording import Kept
+from tests.support.environments.recording import EnvironmentState
 from tests.support.environments.simulated_environment import EPOCH
 from tests.support.sampling import sampled
 
@@ -35,15 +35,15 @@ PURPOSES = ("ca", "sa", "proxy", "etcd")
 
 
 @cache
-def garden() -> Kept:
+def garden() -> EnvironmentState:
     """A cluster that is ready."""
 
-    async def main(simulation: Simulation) -> Kept:
+    async def main(simulation: Simulation) -> EnvironmentState:
         store, stores = MemoryStore(), MemoryStores()
         async with managed_environment(simulation.clock, store=store, stores=stores) as env:
             await env.apply()
             await env.until_ready()
-            return Kept.of(store, stores, simulation.clock)
+            return EnvironmentState.of(store, stores, simulation.clock)
 
     return virtual.run(main, epoch=EPOCH, seed=1)
 
@@ -79,8 +79,10 @@ async def delete(env: ManagedEnvironment, purposes: Sequence[str]) -> None:
 async def restore(env: ManagedEnvironment, trees: Sequence[Tree], labels: Tree | None) -> None:
     """As a backup has them."""
     for tree in trees:
-        kept = {name: tree["metadata"][name] for name in ("name", "namespace")} | ({"labels": labels} if labels else {})
-        await env.client.create(SECRET, {**tree, "metadata": kept})
+        metadata = {name: tree["metadata"][name] for name in ("name", "namespace")} | (
+            {"labels": labels} if labels else {}
+        )
+        await env.client.create(SECRET, {**tree, "metadata": metadata})
 
 
 def reason(cluster: Cluster) -> str:

@@ -27,7 +27,7 @@ from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.capi.draining import EXCLUDED
 from espalier.simulator.workload_clusters.stores import MemoryStores
-from tests.support.environments.recording import Kept
+from tests.support.environments.recording import EnvironmentState
 from tests.support.environments.simulated_environment import (
     EPOCH,
     OLD,
@@ -78,15 +78,15 @@ async def all_is_well(env: Environment, doomed: Sequence[str]) -> None:
 
 
 @cache
-def garden() -> Kept:
+def garden() -> EnvironmentState:
     """A cluster that is ready, with one control plane machine and two workers."""
 
-    async def main(simulation: Simulation) -> Kept:
+    async def main(simulation: Simulation) -> EnvironmentState:
         store, stores = MemoryStore(), MemoryStores()
         async with environment(simulation.clock, store=store, stores=stores) as env:
             await env.create("garden")
             await asyncio.sleep(CALM)
-            return Kept.of(store, stores, simulation.clock)
+            return EnvironmentState.of(store, stores, simulation.clock)
 
     return virtual.run(main, epoch=EPOCH, seed=1)
 
@@ -199,9 +199,9 @@ def test_machine_waits_for_its_node_until_the_timeout(
             await asyncio.sleep(5.0 if gone_after is None else gone_after - 2.0)
             value = env.cache(Machine.resource).get(key)
             assert value is not None
-            said = next(item for item in value.tree["status"]["conditions"] if item["type"] == "Deleting")
-            assert said["status"] == "True"
-            assert f"node {name}" in said["message"]
+            deleting = next(item for item in value.tree["status"]["conditions"] if item["type"] == "Deleting")
+            assert deleting["status"] == "True"
+            assert f"node {name}" in deleting["message"]
             await asyncio.sleep(600.0 if gone_after is None else 4.0)
             assert (env.cache(Machine.resource).get(key) is None) is (gone_after is not None)
 
@@ -225,9 +225,9 @@ def test_undrainable_node_keeps_machine_until_timeout() -> None:
             await asyncio.sleep(290)
             value = env.cache(Machine.resource).get(key)
             assert value is not None
-            said = next(item for item in value.tree["status"]["conditions"] if item["type"] == "Deleting")
-            assert said["reason"] == "DrainingNode"
-            assert said["message"] == f"waiting for the cluster's API server to drain node {name}"
+            deleting = next(item for item in value.tree["status"]["conditions"] if item["type"] == "Deleting")
+            assert deleting["reason"] == "DrainingNode"
+            assert deleting["message"] == f"waiting for the cluster's API server to drain node {name}"
             await asyncio.sleep(30)
             assert env.cache(Machine.resource).get(key) is None
 

@@ -45,9 +45,9 @@ from tests.support.environments.managed_environment import CALM, GARDEN, Managed
 from tests.support.histories.isolation_stories import STATUS, machines, made_for
 from tests.support.objects.unguarded_clusters import (
     LOCAL_CLUSTER,
+    condition_of,
     invalid,
     lose,
-    said,
     set_metadata,
     the_cluster,
     without_webhooks,
@@ -113,7 +113,7 @@ def test_record_of_a_user_gives_and_changes_nothing(webhooks: bool) -> None:
         await create(env, record(Key(TEAM, "other")))
         for name in ("laptop", "other"):
             result = await env.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, name))
-            assert said(result, names.READY).reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
+            assert condition_of(result, names.READY).reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
             assert "the management cluster is Cluster default/laptop" in (result.status.failure_message or "")
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until_ready()
@@ -201,8 +201,8 @@ def test_a_wrong_configmap_says_so_itself(wrong: Tree, sentence: str) -> None:
             CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": wrong}, type=PatchType.MERGE
         )
         await asyncio.sleep(70 if wrong["name"] == "nobody" else 5)  # a missing record may still come for a minute
-        (said,) = await events(env)
-        assert sentence in said
+        (event,) = await events(env)
+        assert sentence in event
 
     journey(tell)
 
@@ -212,8 +212,8 @@ def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
         await without_webhooks(env)
         await lose(env)
         await asyncio.sleep(70)  # the record has a minute from the creation of the ConfigMap
-        (said,) = await events(env)
-        assert said.endswith("as the management cluster, which does not exist")
+        (event,) = await events(env)
+        assert event.endswith("as the management cluster, which does not exist")
 
     journey(tell)
 
@@ -352,9 +352,11 @@ def test_record_stays_while_it_manages_clusters(webhooks: bool) -> None:
             await without_webhooks(env)
             await env.client.delete(Cluster.resource, "laptop", "default")
             held = await env.until(
-                lambda cluster: said(cluster, names.READY).reason == "ManagesClusters", LOCAL_CLUSTER
+                lambda cluster: condition_of(cluster, names.READY).reason == "ManagesClusters", LOCAL_CLUSTER
             )
-            assert "which manages clusters: default/garden; delete those first" in said(held, names.READY).message
+            assert (
+                "which manages clusters: default/garden; delete those first" in condition_of(held, names.READY).message
+            )
             await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
             await env.until_ready()
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
@@ -410,9 +412,9 @@ def test_deleted_cluster_names_foreign_finalizers() -> None:
         await env.until_ready()
         await set_metadata(env, GARDEN, annotations={PAUSED_ANNOTATION: "true"}, finalizers=[CLUSTER_FINALIZER, HELD])
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await env.until(lambda cluster: said(cluster, names.READY).reason == "Paused", seconds=10)
+        await env.until(lambda cluster: condition_of(cluster, names.READY).reason == "Paused", seconds=10)
         await set_metadata(env, GARDEN, finalizers=[HELD])
-        await env.until(lambda cluster: HELD in said(cluster, names.READY).message, seconds=10)
+        await env.until(lambda cluster: HELD in condition_of(cluster, names.READY).message, seconds=10)
 
     journey(tell)
 

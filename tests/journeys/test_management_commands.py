@@ -83,8 +83,8 @@ def test_a_management_cluster_is_created_from_nothing(machine: LocalEnvironment)
     assert (again.code, "already exists, and manages itself" in in_one_line(again)) == (1, True)
     other = MANIFEST.read_text().replace("metadata:\n", "metadata:\n  namespace: prod\n")
     again = machine.espalier("create", "cluster", "-f", "-", stdin=other)
-    said = "error: cluster default/management already exists, and manages itself: choose another name, for folder"
-    assert (again.code, said in in_one_line(again)) == (1, True), again.err
+    message = "error: cluster default/management already exists, and manages itself: choose another name, for folder"
+    assert (again.code, message in in_one_line(again)) == (1, True), again.err
 
 
 @pytest.mark.demand("L70")
@@ -189,8 +189,8 @@ def test_a_command_upgrades_a_management_cluster(machine: LocalEnvironment, tmp_
     text = MANIFEST.read_text().replace("count: 2", "count: 1")
     listed = machine.espalier("upgrade", "cluster", "-f", "-", "--dry-run=server", stdin=text)
     assert (listed.code, "3. upgrade cluster default/management" in listed.out) == (0, True), listed.err
-    kept = machine.espalier("upgrade", "cluster", "-f", "-", "--keep-release", stdin=text)
-    assert (kept.code, "gets the release of this espalier" in in_one_line(kept)) == (2, True)
+    result = machine.espalier("upgrade", "cluster", "-f", "-", "--keep-release", stdin=text)
+    assert (result.code, "gets the release of this espalier" in in_one_line(result)) == (2, True)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     lost = machine.espalier("upgrade", "cluster", "-f", "-", stdin=text, folder=elsewhere)
@@ -234,8 +234,8 @@ def test_a_dry_run_starts_no_machines(machine: LocalEnvironment) -> None:
         home.want_bootstrap(wanted=wanted)
         listed = machine.espalier("delete", "cluster", "management", "--dry-run=server")
         assert (listed.code, "2. move cluster default/management to the bootstrap" in listed.out) == (0, True)
-        said = f"not checked: the clusters that it manages, for its machines do not run; `ESPALIER_HOME={home.root}"
-        assert said in in_one_line(listed)
+        message = f"not checked: the clusters that it manages, for its machines do not run; `ESPALIER_HOME={home.root}"
+        assert message in in_one_line(listed)
     home.want_bootstrap(wanted=False)
     again = machine.espalier("create", "cluster", "-f", str(MANIFEST), "--dry-run=server")
     assert (again.code, "already exists, and manages itself" in in_one_line(again)) == (1, True)
@@ -246,21 +246,24 @@ def test_a_dry_run_starts_no_machines(machine: LocalEnvironment) -> None:
 
 @pytest.mark.parametrize("case", ["kubeconfig", "name", "release", "folder"])
 def test_bad_input_is_refused_before_anything_starts(machine: LocalEnvironment, case: str) -> None:
-    text, said = MANIFEST.read_text(), ""
+    text, message = MANIFEST.read_text(), ""
     if case == "kubeconfig":
         (machine.home / "management").mkdir()
         (machine.home / "management" / "management-eks-a-cluster.kubeconfig").write_text("other")
-        said = "management-eks-a-cluster.kubeconfig already exists, and would be overwritten"
+        message = "management-eks-a-cluster.kubeconfig already exists, and would be overwritten"
     elif case == "name":
-        text, said = text.replace("name: management", "name: bootstrap"), "is the name of the bootstrap; choose another"
+        text, message = (
+            text.replace("name: management", "name: bootstrap"),
+            "is the name of the bootstrap; choose another",
+        )
     elif case == "release":
         text = text.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.0\n  cluster", 1)
-        said = "this espalier is of release"
+        message = "this espalier is of release"
     else:
         (machine.home / "management-clusters").write_text("a file, where a folder is needed")
-        said = "management-clusters"
+        message = "management-clusters"
     told = machine.espalier("create", "cluster", "-f", "-", stdin=text)
-    assert (told.code in (1, 2), said in in_one_line(told)) == (True, True), told.err
+    assert (told.code in (1, 2), message in in_one_line(told)) == (True, True), told.err
     assert told.err.count("error: ") == 1, told.err
     assert not folder_of(machine).exists()
 
@@ -300,8 +303,8 @@ def test_no_cluster_of_the_bootstrap_is_taken_over(machine: LocalEnvironment) ->
             text = MANIFEST.read_text().replace("name: management", f"name: {name}")
             for more in ((), ("--dry-run=server",)):
                 told = machine.espalier("create", "cluster", "-f", "-", *local, *more, stdin=text)
-                said = f"cluster default/{name} already exists in that environment, and would be overwritten"
-                assert (told.code, said in in_one_line(told)) == (1, True), told.err
+                message = f"cluster default/{name} already exists in that environment, and would be overwritten"
+                assert (told.code, message in in_one_line(told)) == (1, True), told.err
         assert machine.espalier(*shown).out == before
     finally:
         machine.down()
@@ -323,8 +326,8 @@ def test_a_bootstrap_in_use_deletes_no_other(machine: LocalEnvironment) -> None:
         asyncio.run(written())
         for more in ((), ("--dry-run=server",)):
             told = machine.espalier("delete", "cluster", "management", *local, *more)
-            said = "it creates cluster team/other, and not default/management: delete that one first"
-            assert (told.code, said in in_one_line(told)) == (1, True), told.err
+            message = "it creates cluster team/other, and not default/management: delete that one first"
+            assert (told.code, message in in_one_line(told)) == (1, True), told.err
         assert asyncio.run(written()) == record
     finally:
         machine.down()
@@ -355,15 +358,15 @@ def test_all_that_is_wrong_is_said_at_once(
                 providers=PROVIDERS,
             )
         )
-    said = str(refused.value)
-    assert "spec.controlPlaneConfiguration.count" in said
-    assert "found 5 MiB of free space, a bootstrap needs 200 MiB" in said
-    assert "would be overwritten by the kubeconfig of cluster default/management" in said
+    message = str(refused.value)
+    assert "spec.controlPlaneConfiguration.count" in message
+    assert "found 5 MiB of free space, a bootstrap needs 200 MiB" in message
+    assert "would be overwritten by the kubeconfig of cluster default/management" in message
     assert not folder_of(machine).exists()
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         (
             records.Record("create", "default", "management", "v0.25.1"),
@@ -388,8 +391,8 @@ def test_all_that_is_wrong_is_said_at_once(
     ],
     ids=["release", "cluster", "other-deletion", "other-release", "operation"],
 )
-def test_a_bootstrap_of_another_operation_is_refused(record: records.Record, said: str) -> None:
-    with pytest.raises(Refused, match=said):
+def test_a_bootstrap_of_another_operation_is_refused(record: records.Record, message: str) -> None:
+    with pytest.raises(Refused, match=message):
         creating.record_of(record, Key("default", "management"), OWN, "{}", " --flag")
 
 
@@ -416,8 +419,8 @@ def test_a_manifest_may_change_until_it_is_made() -> None:
     assert creating.record_of(record, record.key, OWN, workers(3)).manifest == workers(3)
     made = msgspec.structs.replace(record, step="create")
     assert creating.record_of(made, record.key, OWN, workers(2)) == made
-    said = r"Cluster management: spec.groups\[0\].count: found 3, begun with 2; go on with the manifest"
-    with pytest.raises(Refused, match=said):
+    message = r"Cluster management: spec.groups\[0\].count: found 3, begun with 2; go on with the manifest"
+    with pytest.raises(Refused, match=message):
         creating.record_of(made, record.key, OWN, workers(3))
 
 

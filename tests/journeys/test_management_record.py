@@ -74,8 +74,8 @@ def test_change_keeps_the_release_unless_asked(env: LocalEnvironment) -> None:
     count, release = "spec.workerNodeGroupConfigurations.md-0.count", "spec.eksaVersion"
     assert planned(env, grown) == planned(env, grown, "--keep-release") == {count: 3}
     assert planned(env, grown, "--move-release") == {count: 3, release: "v0.26.0"}
-    kept = env.apply(grown, "upgrade", "--keep-release", "--timeout", "300s")
-    assert kept.code == 0, kept.err
+    same_release = env.apply(grown, "upgrade", "--keep-release", "--timeout", "300s")
+    assert same_release.code == 0, same_release.err
     assert env.espalier(*RELEASE).out == "v0.25.1"
     assert planned(env, grown, "--keep-release") == {}
     assert planned(env, grown, "--move-release") == {release: "v0.26.0"}
@@ -100,16 +100,16 @@ def test_release_removed_by_kubectl_is_refused(env: LocalEnvironment) -> None:
     (cluster,) = (manifest.tree for manifest in read_manifests(EXAMPLE, source="test") if manifest.kind == "Cluster")
     release = env.espalier(*RELEASE).out
     last = {**cluster, "spec": {**cluster["spec"], "eksaVersion": release}}
-    said = ""
+    message = ""
 
     async def by_kubectl(client: Client) -> None:
-        nonlocal said
+        nonlocal message
         note = {"metadata": {"annotations": {LAST_APPLIED: json.dumps(last)}}}
         await client.patch(Cluster.resource, "garden", "default", patch=note, type=PatchType.MERGE)
         sent = {"spec": {"eksaVersion": None}}
         with pytest.raises(Forbidden) as refusal:
             await client.patch(Cluster.resource, "garden", "default", patch=sent, type=PatchType.MERGE)
-        said = str(refusal.value)
+        message = str(refusal.value)
 
     do(env, by_kubectl)
     result = env.espalier("plan", "-f", "-", "-o", "json", stdin=EXAMPLE)
@@ -117,9 +117,9 @@ def test_release_removed_by_kubectl_is_refused(env: LocalEnvironment) -> None:
     (planned_,) = json.loads(result.out)["clusters"]
     (refusal,) = planned_["refusals"]
     assert refusal["field"] == "spec.eksaVersion"
-    assert refusal["message"] in said
-    kept = env.espalier("plan", "-f", "-", "--keep-release", stdin=EXAMPLE)
-    assert kept.code in (0, 1), kept
+    assert refusal["message"] in message
+    same_release = env.espalier("plan", "-f", "-", "--keep-release", stdin=EXAMPLE)
+    assert same_release.code in (0, 1), same_release
     assert env.apply(EXAMPLE, "upgrade", "--keep-release", "--no-wait").code == 0
     assert env.espalier(*RELEASE).out == release
 

@@ -66,7 +66,7 @@ async def restored(control_plane: ControlPlane, before: Steady) -> MemoryStores:
     await server.close()
     client = control_plane.client()
     await prepare(client, Releases.load(), KINDS)
-    await restore(objects, client, whole=True)
+    await restore(objects, client, with_status=True)
     await client.close()
     async with asyncio.timeout(PATIENCE), managed_on(control_plane, before.stores):
         await until_calm(control_plane)

@@ -408,7 +408,7 @@ def test_outage_of_garden_is_no_silence_of_seeds() -> None:
 @pytest.mark.parametrize("link", sampled(["garden", "seed"], 1))
 def test_shoots_of_a_silent_seed_are_unknown(link: str) -> None:
     async def story(world: World) -> None:
-        async def said() -> tuple[str, str | None]:
+        async def state() -> tuple[str, str | None]:
             shoot = await world.shoot()
             first = next(condition for condition in shoot.status.conditions if condition.type == API_SERVER_AVAILABLE)
             return first.status, shoot.metadata.resource_version
@@ -416,16 +416,16 @@ def test_shoots_of_a_silent_seed_are_unknown(link: str) -> None:
         await world.create_shoot()
         await world.healthy("a")
         await asyncio.sleep(30)
-        assert (await said())[0] == "True"
+        assert (await state())[0] == "True"
         getattr(world.seeds["a"].links, link).cut()
         await asyncio.sleep(2 * world.config.heartbeat_grace)
-        silent = await said()
+        silent = await state()
         assert silent[0] == "Unknown"
         await asyncio.sleep(90)
-        assert await said() == silent, "garden and gardenlet do not write in turns"
+        assert await state() == silent, "garden and gardenlet do not write in turns"
         world.restore_links()
         await asyncio.sleep(60)
-        assert (await said())[0] == "True"
+        assert (await state())[0] == "True"
 
     told(story)
 

@@ -198,18 +198,18 @@ def test_a_killed_move_is_said_in_a_condition() -> None:
 
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         before = (await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["status"]["conditions"]
-        dying, said = Dying(9), set()
+        dying, conditions = Dying(9), set()
         for _ in range(400):
             dying.is_dead = False
             try:
                 await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
             except Unreachable:
                 await asyncio.sleep(1)
-                said.add(await moving(source))
+                conditions.add(await moving(source))
                 assert await moving(target) in ("", None)
             else:
                 break
-        assert said - {None} == {"ClusterBeingMoved", "ClusterHandedOver"}
+        assert conditions - {None} == {"ClusterBeingMoved", "ClusterHandedOver"}
         moved = (await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["status"]["conditions"]
         assert [item["type"] for item in moved] == [item["type"] for item in before]
 

@@ -76,8 +76,8 @@ def test_the_command_shows_a_move_and_makes_it(
         assert "would be moved" in shown
         assert "  machinedeployments.cluster.x-k8s.io eksa-system/garden-md-0" in shown
         assert await objects(target) == set()
-        _, kept = await call(to_kubeconfig=TARGET, back=True)
-        assert "is not being moved" in kept
+        _, output = await call(to_kubeconfig=TARGET, back=True)
+        assert "is not being moved" in output
         _, moved = await call(to_kubeconfig=TARGET)
         assert "cluster default/garden is moved" in moved
         assert (await objects(source), await objects(target)) == (set(), before)

@@ -441,11 +441,11 @@ def test_upgrade_of_earlier_definitions_is_untouched(kind: type[KubeObject]) -> 
 def test_machine_without_node_is_named_and_waited_for() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
-        kept = {key: worker.tree["spec"][key] for key in ("clusterName", "version", "bootstrap")}
+        fields = {key: worker.tree["spec"][key] for key in ("clusterName", "version", "bootstrap")}
         reference = worker.tree["spec"]["infrastructureRef"] | {"name": "nothing"}
         body = {
             "metadata": {"name": "bare", "namespace": SYSTEM_NAMESPACE, "labels": worker.metadata.labels},
-            "spec": kept | {"infrastructureRef": reference},
+            "spec": fields | {"infrastructureRef": reference},
         }
         await env.client.create(Machine.resource, body)
         name = await begin(env, "bare")

@@ -61,8 +61,8 @@ def test_other_objects_are_ignored_unless_asked_for(env: LocalEnvironment, tmp_p
     assert there(NAMESPACES, "fields", None)
 
     assert env.espalier("delete", "cluster", "-f", str(file), "--all-kinds", "--no-wait").code == 2
-    kept = env.espalier("delete", "cluster", "-f", str(file), "--dry-run=server")
-    assert (kept.code, "Secret extra is ignored" in kept.err) == (0, True)
+    result = env.espalier("delete", "cluster", "-f", str(file), "--dry-run=server")
+    assert (result.code, "Secret extra is ignored" in result.err) == (0, True)
     gone = env.espalier("delete", "cluster", "-f", str(file), "--all-kinds")
     assert (gone.code, "Namespace fields is ignored" in gone.err) == (0, True)
     assert not there()

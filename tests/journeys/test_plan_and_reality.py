@@ -197,9 +197,9 @@ async def planned_and_made(env: ManagedEnvironment, watch: Recorder, manifest: l
         details = error.value.status.details
         assert details is not None
         # Of linked objects, rules of the CRD are judged first, and alone; of Clusters the webhook says all.
-        said = [cause.message.removeprefix("Invalid value: ") for cause in details.causes]
-        assert said
-        assert set(said) <= {refusal.message for refusal in preview.refusals}
+        messages = [cause.message.removeprefix("Invalid value: ") for cause in details.causes]
+        assert messages
+        assert set(messages) <= {refusal.message for refusal in preview.refusals}
         seen["refused"] += 1
         return False
     before = await asked_for(env)

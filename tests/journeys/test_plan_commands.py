@@ -212,8 +212,8 @@ def test_objects_of_a_manifest_need_no_cluster(tmp_path: Path, env: LocalEnviron
     assert all(object_["metadata"]["namespace"] == "eksa-system" for object_ in objects)
     control_plane = next(object_ for object_ in objects if object_["kind"] == "KubeadmControlPlane")
     assert control_plane["spec"]["version"] == "v1.35.4-eks-1-35-1"
-    (whole,) = generated(tmp_path, ORCHARD, "-o", "json")
-    assert whole["items"] == objects
+    (document,) = generated(tmp_path, ORCHARD, "-o", "json")
+    assert document["items"] == objects
     shipped = generated(tmp_path, ORCHARD, "--workload")
     assert {item["kind"] for item in shipped} == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}
 

@@ -115,10 +115,10 @@ def test_tenant_is_told_the_rights_that_a_plan_needs() -> None:
             await env.until_ready()
             with pytest.raises(Failure) as refused:
                 await plan(Client(InProcessTransport(env.server, JANE)))
-            said = str(refused.value)
-            assert 'User "jane" cannot' in said
-            assert "the permissions of espalier-admin" in said
-            assert "kubectl apply --dry-run=server -f FILE" in said
+            message = str(refused.value)
+            assert 'User "jane" cannot' in message
+            assert "the permissions of espalier-admin" in message
+            assert "kubectl apply --dry-run=server -f FILE" in message
 
     run(main, epoch=EPOCH, seed=1)
 

@@ -133,9 +133,9 @@ def test_cluster_waits_for_its_provider(life: ProviderLife) -> None:
         await steps.apply()
         waits = await env.until(lambda value: name in (value.status.failure_message or ""), steps.key)
         assert "is not installed in the management cluster" in (waits.status.failure_message or "")
-        kept = {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": definition["spec"]}
+        fields = {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": definition["spec"]}
         metadata = {"name": name, "labels": definition["metadata"].get("labels", {})}
-        await env.client.create(CUSTOM_RESOURCE_DEFINITION, kept | {"metadata": metadata})
+        await env.client.create(CUSTOM_RESOURCE_DEFINITION, fields | {"metadata": metadata})
         await env.until_ready(steps.key)
 
     tell(life, story)

@@ -70,7 +70,7 @@ def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def said(cluster: Cluster, type_: str) -> Condition:
+def condition_of(cluster: Cluster, type_: str) -> Condition:
     return next(condition for condition in cluster.status.conditions if condition.type == type_)
 
 
@@ -145,7 +145,7 @@ def test_files_of_equal_names_move_no_cluster(tmp_path: Path) -> None:
         ) as env:
             await InstallReleases(env.client, env.manager.caches, Releases.load(other)).run()
             await asyncio.sleep(3 * RESYNC)
-            assert said(await garden(env), names.SYNCED).status == "True"
+            assert condition_of(await garden(env), names.SYNCED).status == "True"
             assert env.written().keys() <= {STATUS}
             assert (await manager_upgrade(env, other)).is_empty
             assert (await manager_upgrade(env, None)).is_empty
@@ -258,7 +258,7 @@ def test_bundles_without_their_release_create_nothing() -> None:
             "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release eksa-system/kubernetes-1-35-eks-7 that "
             f"they reference does not exist; {sentences.BRING_DISTRO}"
         )
-        assert said(failed, names.READY).reason == Reason.EKSD_RELEASE_INVALID
+        assert condition_of(failed, names.READY).reason == Reason.EKSD_RELEASE_INVALID
         await asyncio.sleep(CALM)
         assert (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
         (planned,) = await PlanRequest(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(
@@ -339,7 +339,7 @@ def test_invalid_image_concerns_its_clusters_only(what: str) -> None:
             f"Bundles bundles-debug, Kubernetes 1.35: spec.versionsBundles[1].{field}.uri: not a valid image; "
             f"found {uri or 'nothing'}; allowed: {allowed}; {sentences.BRING_BUNDLES}"
         )
-        assert said(failed, names.READY).reason == Reason.BUNDLES_INVALID
+        assert condition_of(failed, names.READY).reason == Reason.BUNDLES_INVALID
         await asyncio.sleep(CALM)
         made = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
         assert [item.name for item in made] == [OTHER.name]
@@ -368,7 +368,7 @@ def test_deleted_release_is_reported_by_its_clusters() -> None:
             await env.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
         await asyncio.sleep(3 * RESYNC)
         result = await garden(env)
-        synced = said(result, names.SYNCED)
+        synced = condition_of(result, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert f"the EKS Distro Release eksa-system/{DISTRO} that they reference does not exist" in synced.message
         assert result.status.ready
@@ -415,7 +415,7 @@ def test_bundles_in_use_can_not_be_edited() -> None:
             await env.client.replace(Bundles.resource, tree)
         await asyncio.sleep(3 * RESYNC)
         assert await machines(env.client) == before
-        assert said(await garden(env), names.SYNCED).status == "True"
+        assert condition_of(await garden(env), names.SYNCED).status == "True"
 
     story(tell)
 
@@ -442,7 +442,7 @@ def test_edited_bundles_change_no_kubernetes_version() -> None:
         tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-2"
         await env.client.replace(Bundles.resource, tree)
         await asyncio.sleep(3 * RESYNC)
-        synced = said(await garden(env), names.SYNCED)
+        synced = condition_of(await garden(env), names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert "Bundles bundles-1, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-2" in synced.message
         assert (env.written() - written).keys() == {STATUS}
@@ -504,10 +504,10 @@ def test_changed_release_is_recognized_and_unused(what: str) -> None:
         result = await env.until(lambda cluster: cluster.status.spec_valid is False)
         await asyncio.sleep(3 * RESYNC)
         result = await garden(env)
-        synced = said(result, names.SYNCED)
+        synced = condition_of(result, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert f"{original.kind}/{name}" in synced.message
-        assert said(result, names.SPEC_VALID).reason == Reason.RELEASE_REPLACED
+        assert condition_of(result, names.SPEC_VALID).reason == Reason.RELEASE_REPLACED
         assert result.status.ready
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until(lambda cluster: cluster.status.failure_reason == Reason.RELEASE_REPLACED)
@@ -520,7 +520,7 @@ def test_changed_release_is_recognized_and_unused(what: str) -> None:
         again = await env.until_ready()
         assert again.status.spec_valid
         await asyncio.sleep(CALM)
-        assert said(await garden(env), names.SYNCED).status == "True"
+        assert condition_of(await garden(env), names.SYNCED).status == "True"
         assert before.keys() <= (await machines(env.client)).keys()
 
     story(tell)

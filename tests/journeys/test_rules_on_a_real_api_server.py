@@ -51,11 +51,13 @@ async def admission(control_plane: ControlPlane, folder: Path) -> AsyncIterator[
 
 async def are_refused(kubectl: Kubectl, cases: list[tuple[Tree, str]], reason: str = "") -> None:
     """Each with its sentence and reason. One command, because each takes kubectl a quarter of a second of CPU."""
-    code, output, said = await kubectl.finish(*APPLY, stdin="---\n".join(written(edited(edits)) for edits, _ in cases))
+    code, output, message = await kubectl.finish(
+        *APPLY, stdin="---\n".join(written(edited(edits)) for edits, _ in cases)
+    )
     assert code != 0
     assert output == ""  # nothing would have been stored
     # The second is what it says of an object that is alone.
-    complaints = re.split(r"^(?=Error from server|The Cluster )", said, flags=re.MULTILINE)
+    complaints = re.split(r"^(?=Error from server|The Cluster )", message, flags=re.MULTILINE)
     refused = [
         " ".join(complaint.split()) for complaint in complaints if complaint.startswith(("Error", "The Cluster"))
     ]
@@ -97,5 +99,5 @@ async def test_releases_are_taken_one_minor_at_a_time(control_plane: ControlPlan
             name = f"garden-{number}"
             await env.apply(name=name, eksaVersion=before)
             steps = [(after, sentence) for earlier, after, sentence in STEPS if earlier == before and sentence]
-            await are_refused(kubectl, [({VERSION: after, "metadata.name": name}, said) for after, said in steps])
+            await are_refused(kubectl, [({VERSION: after, "metadata.name": name}, message) for after, message in steps])
         await delete_all(env)

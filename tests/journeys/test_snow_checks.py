@@ -160,10 +160,10 @@ def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         devices.there[DEVICE] = answer
         await apply(glacier)
-        reason, said = await told(env)
+        reason, text = await told(env)
         assert reason == "MachineConfigInvalid"
-        assert said.startswith("SnowMachineConfig glacier")
-        assert message in said
+        assert text.startswith("SnowMachineConfig glacier")
+        assert message in text
         status = (await machines(env)).status
         assert (status.spec_valid, message in status.failure_message) == (False, True)
         assert conditions.is_false(status.conditions, REACHABLE) is isinstance(answer, LookUpError)
@@ -301,8 +301,8 @@ def test_device_without_a_profile_is_sent_nothing() -> None:
     async def story(env: ManagedEnvironment, _devices: Devices, glacier: Glacier) -> None:
         await put_credentials(env, CREDENTIALS | {"credentials": PROFILES.replace(DEVICE, OTHER_DEVICE)})
         await apply(glacier)
-        said = (await told(env))[1]
-        assert f"spec.devices[0]: field credentials of the Secret has no profile [{DEVICE}] with aws_access" in said
+        text = (await told(env))[1]
+        assert f"spec.devices[0]: field credentials of the Secret has no profile [{DEVICE}] with aws_access" in text
 
     def nobody(host: str, _port: int) -> list[tuple[str, int]]:
         raise AssertionError(f"{host} is asked")

@@ -97,7 +97,7 @@ async def cluster(env: ManagedEnvironment, key: Key = GARDEN) -> Cluster:
     return (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
-async def said(env: ManagedEnvironment, key: Key, type_: str = names.SYNCED) -> Condition:
+async def condition_of(env: ManagedEnvironment, key: Key, type_: str = names.SYNCED) -> Condition:
     return next(condition for condition in (await cluster(env, key)).status.conditions if condition.type == type_)
 
 
@@ -217,9 +217,9 @@ def test_an_api_server_that_is_away_is_waited_for() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await asyncio.sleep(LONG)
         assert not env.managing.task.done()
-        said = env.manager.checks["caches"]()
-        assert said.startswith("not listed yet: clusters.anywhere.eks.amazonaws.com, ")
-        assert said.endswith(" (no route to the API server)")
+        message = env.manager.checks["caches"]()
+        assert message.startswith("not listed yet: clusters.anywhere.eks.amazonaws.com, ")
+        assert message.endswith(" (no route to the API server)")
         away.is_away = False
         await goes_on(env)
 
@@ -236,7 +236,7 @@ async def goes_on(env: ManagedEnvironment) -> None:
     for kind in KINDS:
         assert (await env.client.list(kind.resource)).items
     for key in (GARDEN, MEADOW):
-        assert (await said(env, key)).reason == "AsRendered"
+        assert (await condition_of(env, key)).reason == "AsRendered"
     created = {("create", kind.resource.plural, "") for kind in KINDS}
     assert env.written().keys() <= {STATUS, *created}
     await scale(env, GARDEN, 3)
@@ -356,7 +356,7 @@ def test_refused_release_holds_up_its_users_only(case: str) -> None:
         missing = f"releases.distro.eks.amazonaws.com eksa-system/{DISTRO} could not be installed: {refused.says}"
         assert missing in str(env.uninstalled)
         assert [check() for check in env.manager.checks.values()] == ["", ""], "its webhooks are to be called"
-        synced = await said(env, GARDEN)
+        synced = await condition_of(env, GARDEN)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert missing in synced.message
         assert (await cluster(env)).status.ready
@@ -364,7 +364,7 @@ def test_refused_release_holds_up_its_users_only(case: str) -> None:
         result = await env.until(lambda item: item.status.failure_reason == Reason.EKSD_RELEASE_INVALID, NEWCOMER)
         assert missing in (result.status.failure_message or "")
         if refused.others:
-            assert (await said(env, MEADOW)).reason == "AsRendered"
+            assert (await condition_of(env, MEADOW)).reason == "AsRendered"
             await scale(env, MEADOW, 3)
             await env.until_ready(MEADOW)
         await asyncio.sleep(LONG)
@@ -375,7 +375,7 @@ def test_refused_release_holds_up_its_users_only(case: str) -> None:
         await asyncio.sleep(CALM)
         assert str(env.uninstalled) == ""
         for key in (GARDEN, MEADOW):
-            assert (await said(env, key)).reason == "AsRendered"
+            assert (await condition_of(env, key)).reason == "AsRendered"
         await scale(env, GARDEN, 3)
         await env.until_ready()
 
@@ -391,7 +391,7 @@ def test_missing_release_is_reported_by_its_cluster() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await asyncio.sleep(CALM)
         missing = f"eksareleases.anywhere.eks.amazonaws.com {RELEASE} could not be installed: "
-        assert missing in (await said(env, GARDEN)).message
+        assert missing in (await condition_of(env, GARDEN)).message
         with pytest.raises(Invalid, match="has no EKSARelease"):
             await env.apply(name=NEWCOMER.name)
         await scale(env, GARDEN, 3)
@@ -412,9 +412,9 @@ def test_the_message_follows_the_obstacle() -> None:
 
     async def tell(env: ManagedEnvironment) -> None:
         await asyncio.sleep(CALM)
-        assert "this one is not for us" in (await said(env, GARDEN)).message
+        assert "this one is not for us" in (await condition_of(env, GARDEN)).message
         await set_rules([{"rule": f"self.metadata.name != '{DISTRO}'", "message": "ask Jane"}], env.client)
         await asyncio.sleep(CALM)
-        assert "ask Jane" in (await said(env, GARDEN)).message
+        assert "ask Jane" in (await condition_of(env, GARDEN)).message
 
     story(before_start, tell)

@@ -32,7 +32,7 @@ UNDEFINED = (
     "[-]caches failed: not listed yet: releases.distro.eks.amazonaws.com (not served by the API server "
     "in v1alpha1; apply the output of this version's `espalier manifests`, which defines it)\n"
 )
-STRANGERS = f"""
+POLICY = f"""
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {{name: strangers}}
@@ -93,17 +93,17 @@ async def a_release_that_is_refused(management: Production, port: int, metrics: 
     clusters = management.caches.of(Cluster.resource)
     await management.stop()
     await forget(management.client)
-    await management.kubectl("apply", "-f", "-", stdin=STRANGERS)
+    await management.kubectl("apply", "-f", "-", stdin=POLICY)
     await until_it_is_denied(management)
     await management.start()
     missing = f"releases.distro.eks.amazonaws.com eksa-system/{DISTRO} could not be installed: "
     await until(clusters, numbered(0), lambda value: value is not None and missing in synced(value))
     assert "no images of strangers" in synced(clusters.get(numbered(0)))
-    said = await readiness(management, port, lambda status, text: status == 200 and "releases failed" in text)
-    assert missing in said
+    unready = await readiness(management, port, lambda status, text: status == 200 and "releases failed" in text)
+    assert missing in unready
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{metrics}/metrics") as answer:
         assert "espalier_uninstalled_objects 1.0\n" in await answer.text()
-    await management.kubectl("delete", "-f", "-", stdin=STRANGERS)
+    await management.kubectl("delete", "-f", "-", stdin=POLICY)
     await until(clusters, numbered(0), lambda value: value is not None and is_synced(value))
     await readiness(management, port, lambda status, text: (status, text) == (200, "ok"))
 

@@ -98,7 +98,7 @@ def test_cluster_becomes_ready_with_its_provider_alone(installed: str) -> None:
 
 def test_webhook_says_what_readyz_says_without_capi() -> None:
     """And the log says it once, in one line, until somebody installs Cluster API."""
-    kept: dict[str, Tree] = {}
+    removed: dict[str, Tree] = {}
 
     async def tell(env: ManagedEnvironment) -> None:
         with capture_logs() as logs:
@@ -113,7 +113,7 @@ def test_webhook_says_what_readyz_says_without_capi() -> None:
         assert f"the manager is not ready: {why}" in str(refused.value)
         told = [log["event"] for log in logs if log["log_level"] == "warning"]
         assert told == ["not ready"]
-        for name, definition in kept.items():
+        for name, definition in removed.items():
             await define(env.client, name, definition)
         async with asyncio.timeout(CALM):
             await env.manager.leading.wait()
@@ -124,7 +124,7 @@ def test_webhook_says_what_readyz_says_without_capi() -> None:
         async def uninstall(client: Client) -> None:
             for name, definition in (await definitions(client)).items():
                 if definition["spec"]["group"].endswith(GROUPS):
-                    kept[name] = definition
+                    removed[name] = definition
                     await client.delete(CUSTOM_RESOURCE_DEFINITION, name)
 
         async with managed_environment(simulation.clock, before_start=uninstall, simulates=False) as env:

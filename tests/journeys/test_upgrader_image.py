@@ -146,8 +146,8 @@ def test_image_is_built_once_when_a_node_asks_for_it(base: Base, tmp_path: Path)
     for layer in manifest["layers"]:
         assert hashlib.sha256(blob(images, layer["digest"])).hexdigest() == layer["digest"].removeprefix("sha256:")
     with tarfile.open(images.blob(manifest["layers"][-1]["digest"])) as components:
-        said = json.load(components.extractfile("upgrader/contents.json"))  # type: ignore[arg-type]
-    assert said["kubernetesVersion"] == version
+        contents = json.load(components.extractfile("upgrader/contents.json"))  # type: ignore[arg-type]
+    assert contents["kubernetesVersion"] == version
     before = sorted(tmp_path.rglob("*"))
     assert ServedImages({}, [], built_images(releases, tmp_path)).digest(name) == digest
     assert sorted(tmp_path.rglob("*")) == before

@@ -129,7 +129,7 @@ async def upgrade(here: Environment, name: str) -> None:
     )
 
 
-def said(status: Tree) -> dict[str, str]:
+def messages(status: Tree) -> dict[str, str]:
     """Termination message by container."""
     return {
         item["name"]: item["state"].get("terminated", {}).get("message", "")
@@ -149,8 +149,8 @@ async def test_a_node_is_upgraded_by_the_program_in_a_pod(tmp_path: Path) -> Non
         await upgrade(here, "upgrader")
         status = await here.ended("upgrader")
 
-        assert status["phase"] == "Succeeded", said(status)
-        assert said(status)["kubelet-kubectl-upgrader"] == f"kubelet {NEW} runs, and the node is ready"
+        assert status["phase"] == "Succeeded", messages(status)
+        assert messages(status)["kubelet-kubectl-upgrader"] == f"kubelet {NEW} runs, and the node is ready"
         assert await kubelet_version(here) == NEW
         stored = await here.workload.client.get(NODE, NODE_NAME)
         assert stored.tree["status"]["nodeInfo"]["containerRuntimeVersion"] == "containerd://2.3.7"
@@ -174,7 +174,7 @@ async def test_next_pod_finishes_once_the_cause_is_removed(tmp_path: Path) -> No
         status = await here.ended("upgrader")
 
         assert status["phase"] == "Failed"
-        assert "kubeadm upgrade apply exited 1" in said(status)["kubeadm-upgrader"]
+        assert "kubeadm upgrade apply exited 1" in messages(status)["kubeadm-upgrader"]
         assert "etcd cluster is not healthy" in await here.log("upgrader", "kubeadm-upgrader")
         assert await kubelet_version(here) == OLD
 

@@ -49,7 +49,7 @@ def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], *, resync: f
     run(main, epoch=EPOCH, seed=1)
 
 
-def said(cluster: Cluster) -> dict[str, tuple[str, str]]:
+def reasons(cluster: Cluster) -> dict[str, tuple[str, str]]:
     return {
         condition.type: (condition.reason, condition.message)
         for condition in cluster.status.conditions
@@ -73,7 +73,7 @@ def test_cluster_held_by_others_names_them() -> None:
         await hold(env, "example.com/backup")
         await ask_to_go(env)
         await asyncio.sleep(HOUR)
-        result = said(await the_cluster(env))
+        result = reasons(await the_cluster(env))
         reason, message = result.pop("Ready")
         assert reason == "Deleting"
         assert message.endswith("waiting for other controllers to remove their finalizers: example.com/backup")
@@ -158,7 +158,7 @@ def test_exported_cluster_is_recreated_with_new_record() -> None:
             await env.client.create(resource, tree)
         await asyncio.sleep(HOUR)
         cluster = await the_cluster(env)
-        assert cluster.status.ready, said(cluster)
+        assert cluster.status.ready, reasons(cluster)
         assert cluster.metadata.annotations[metadata_keys.IDENTITY_ANNOTATION].endswith(cluster.metadata.uid)
 
     journey(story)

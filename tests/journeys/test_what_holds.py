@@ -60,7 +60,7 @@ async def edit(env: ManagedEnvironment, object_: Object, resource: Resource, pat
     await env.client.patch(resource, object_.name, object_.namespace, patch=patch, type=PatchType.MERGE)
 
 
-async def said(env: ManagedEnvironment, type_: str) -> Condition:
+async def condition_of(env: ManagedEnvironment, type_: str) -> Condition:
     value = condition_list.get((await the_cluster(env)).status.conditions, type_)
     assert value is not None
     return value
@@ -146,14 +146,14 @@ def test_scale_up_without_boots_says_so_in_half_hour() -> None:
         images.add((GARDEN.name, group.decode(MachineDeployment).spec.template.spec.version))
         await env.change(workerNodeGroupConfigurations=[await group_of(env, count=3)])
         await asyncio.sleep(CALM)
-        before = await said(env, names.WORKERS_READY)
+        before = await condition_of(env, names.WORKERS_READY)
         assert before.message == "2 of 3 worker nodes are ready"
         await asyncio.sleep(HOUR)
-        after = await said(env, names.WORKERS_READY)
+        after = await condition_of(env, names.WORKERS_READY)
         held = f"MachineDeployment {group.key} has condition MachinesReady False since 2026-01-01T00:0"
         assert after.message.startswith(f"{before.message}; {held}")
         assert "espalier describe cluster" in after.message
-        assert (await said(env, names.READY)).message == after.message
+        assert (await condition_of(env, names.READY)).message == after.message
 
     journey(story, Timing(boots=images.boots))
 
@@ -166,11 +166,11 @@ def test_change_that_waits_for_ever_is_not_polled() -> None:
             )
         await env.change(workerNodeGroupConfigurations=[await group_of(env, count=1)])
         await asyncio.sleep(CALM)
-        before = await said(env, names.WORKERS_READY)
+        before = await condition_of(env, names.WORKERS_READY)
         assert "since" not in before.message
         await asyncio.sleep(HOUR)
         result = await the_cluster(env)
-        after = await said(env, names.WORKERS_READY)
+        after = await condition_of(env, names.WORKERS_READY)
         assert after.message.startswith(f"{before.message}; Machine ")
         assert "is being deleted since 2026-01-01T00:0" in after.message
         before_requests = env.server.requests.copy()

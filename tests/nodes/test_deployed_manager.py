@@ -120,8 +120,8 @@ async def asks(cluster: Kubectl) -> None:
     """The API server reaches the webhooks through their Service: they fill in what was left out."""
     wished = next(yaml.safe_load_all(story.EXAMPLE.read_text().replace("garden", "weed")))
     del wished["spec"]["workerNodeGroupConfigurations"][0]["count"]
-    said = await cluster("apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(wished))
-    assert json.loads(said)["spec"]["workerNodeGroupConfigurations"][0]["count"] == DEFAULT_WORKERS
+    output = await cluster("apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(wished))
+    assert json.loads(output)["spec"]["workerNodeGroupConfigurations"][0]["count"] == DEFAULT_WORKERS
 
 
 async def makes(cluster: Kubectl, name: str) -> None:

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NO
 
 KUBELET_ACCESS = "/etc/kubernetes/kubelet.conf"
 OURS = "/etc/sysctl.d/99-ours.conf"
-KEPT = ("machines", "nodes", "boots", "first processes")
+UNCHANGED = ("machines", "nodes", "boots", "first processes")
 """Of all that is seen, what another release leaves as it is."""
 STEPS = (
     "CopyingComponents",
@@ -139,7 +139,7 @@ async def test_release_with_flags_is_in_force_on_nodes(tmp_path: Path) -> None:
         carried = [host.checksum(program) for program in programs]
         await inside(env, plane, "sh", "-c", OTHER_BUILDS)
         assert not set(carried) & {host.checksum(program) for program in programs}
-        kept = await containers(workload, plane)
+        unchanged = await containers(workload, plane)
         policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
         await env.change(controlPlaneConfiguration={"auditPolicyContent": policy})
         await env.ready("garden")
@@ -148,10 +148,10 @@ async def test_release_with_flags_is_in_force_on_nodes(tmp_path: Path) -> None:
         assert "anywhere.eks.amazonaws.com/restarted-by-upgrade" in annotations
         assert [host.checksum(program) for program in programs] == carried, "containerd comes with the image alone too"
         now = await containers(workload, plane)
-        restarted = {name for name in kept if now[name] != kept[name]}
+        restarted = {name for name in unchanged if now[name] != unchanged[name]}
         assert restarted - await gave_up_leading(workload, plane) == {"kube-apiserver"}
         after = await seen(env, workload)  # but for the CNI, which the release has rolled
-        assert {name: after[name] for name in KEPT} == {name: before[name] for name in KEPT}
+        assert {name: after[name] for name in UNCHANGED} == {name: before[name] for name in UNCHANGED}
         await use.has_nodes(workload, control_planes=1, workers=1, version=f"v{KUBERNETES['1.35'].patch}")
         await use.carries_pods(workload)
         assert await env.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
@@ -194,8 +194,8 @@ async def gave_up_leading(workload: Kubectl, node: str) -> set[str]:
     """Containers that ended by themselves, as their lease ran out while the API server was away on a busy machine."""
     names = set()
     for name in ("kube-controller-manager", "kube-scheduler"):
-        _, said, _ = await workload.finish("logs", "-n", "kube-system", f"{name}-{node}", "--previous", "--tail=20")
-        if "leaderelection lost" in said.lower():
+        _, output, _ = await workload.finish("logs", "-n", "kube-system", f"{name}-{node}", "--previous", "--tail=20")
+        if "leaderelection lost" in output.lower():
             names.add(name)
     return names
 

@@ -64,8 +64,8 @@ async def test_two_versions_survive_reboot_death_and_loss(tmp_path: Path) -> Non
         left = await identities(env, workload)
         assert set(after["machines"]) - set(left["machines"]) == {lost}
         await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)
-        kept = of_others(pods, first, lost)
-        assert {pod: item for pod, item in (await pods_left_alone(workload)).items() if pod in kept} == kept
+        others = of_others(pods, first, lost)
+        assert {pod: item for pod, item in (await pods_left_alone(workload)).items() if pod in others} == others
         assert asked.fewest >= 1, "the budget of the pods holds"
         await use.carries_pods(workload)
         assert await use.etcd_members(workload) == 3

@@ -216,8 +216,8 @@ async def test_nodes_live_on_cgroup_v2_alone() -> None:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await process.communicate()
-    assert "1 passed" in said.decode(), said.decode()
+    output, _ = await process.communicate()
+    assert "1 passed" in output.decode(), output.decode()
 
 
 async def test_second_environment_is_refused(tmp_path: Path, before: Footprint) -> None:

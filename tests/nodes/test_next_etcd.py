@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 BEFORE, AFTER = etcd_version(OLDER), etcd_version(NEWER)
-KEPT = 100
+COUNT = 100
 """ConfigMaps that have to be the same afterwards, in etcd too."""
 
 
@@ -40,7 +40,7 @@ async def test_in_place_members_become_newer(tmp_path: Path, planes: int) -> Non
     async with real_environment(tmp_path) as env:
         workload = await used(env, manifest(1, planes, in_place=True), planes)
         etcd = EtcdOnNodes.of(env)
-        before, members, data = await identities(env, workload), await etcd.members(), await kept(etcd)
+        before, members, data = await identities(env, workload), await etcd.members(), await config_maps(etcd)
         async with undisturbed(env, workload, etcd) as history:
             await upgraded(env)
         assert await identities(env, workload) == before
@@ -57,7 +57,7 @@ async def test_newer_machines_bring_newer_members(tmp_path: Path, planes: int) -
     async with real_environment(tmp_path) as env:
         workload = await used(env, manifest(1, planes), planes)
         etcd = EtcdOnNodes.of(env)
-        before, members, data = await identities(env, workload), await etcd.members(), await kept(etcd)
+        before, members, data = await identities(env, workload), await etcd.members(), await config_maps(etcd)
         async with undisturbed(env, workload, etcd) as history:
             await upgraded(env)
         after = await identities(env, workload)
@@ -79,16 +79,16 @@ async def used(env: RealEnvironment, text: str, planes: int) -> Kubectl:
     await use.has_nodes(workload, control_planes=planes, workers=1, version=OLD)
     await use.carries_pods(workload)
     await use.serves(workload)
-    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"kept-{n}"}} for n in range(KEPT)]
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"kept-{n}"}} for n in range(COUNT)]
     await use.apply(workload, *({**tree, "data": {"rose": str(n) * 1000}} for n, tree in enumerate(maps)))
     return workload
 
 
-async def kept(etcd: EtcdOnNodes) -> list[KeyValue]:
+async def config_maps(etcd: EtcdOnNodes) -> list[KeyValue]:
     """The ConfigMaps with their revisions, which all members have alike."""
     items = list((await etcd.items("/registry/configmaps/default/kept-")).values())
     assert all(item == items[0] for item in items)
-    assert len(items[0]) == KEPT
+    assert len(items[0]) == COUNT
     return items[0]
 
 
@@ -146,7 +146,7 @@ async def is_upgraded(
     await use.has_nodes(workload, control_planes=planes, workers=1, version=NEW)
     await use.carries_pods(workload)
     assert await use.etcd_members(workload) == planes
-    assert await kept(etcd) == data
+    assert await config_maps(etcd) == data
     formats = [minor_of(AFTER)] * planes
 
     async def statuses() -> list[Status]:

@@ -173,8 +173,8 @@ async def the_api_server_is_as_asked(env: RealEnvironment, workload: Kubectl, pl
     token = (await workload("create", "token", "default")).split(".")[1]
     assert json.loads(base64.urlsafe_b64decode(token + "=="))["iss"] == ISSUER
 
-    said = await workload("logs", "-n", "kube-system", f"kube-apiserver-{plane}")
-    assert "https://login.example.com/.well-known/openid-configuration" in said, "it asks the provider for its keys"
+    logs = await workload("logs", "-n", "kube-system", f"kube-apiserver-{plane}")
+    assert "https://login.example.com/.well-known/openid-configuration" in logs, "it asks the provider for its keys"
     flags = await command_line(env, plane, "kube-apiserver")
     assert {"--oidc-client-id=kubernetes", "--oidc-groups-claim=groups"} <= set(flags)
 

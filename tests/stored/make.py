@@ -40,7 +40,7 @@ NAMESPACE = "default"
 NEW = "1.36"
 IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
 WORKERS = {"garden": 3, "rolling": 2, "settled": 1}
-KEPT = ("management.db", "clusters")
+STATE_FILES = ("management.db", "clusters")
 """The parts of the home that are state. The rest is made anew at each start, or names this machine: kubeconfig, log,
 lock, own certificate authority, folders of simulated nodes."""
 
@@ -136,7 +136,7 @@ def _is_in_the_middle(objects: Objects) -> bool:
 
 
 def _files(home: Path) -> Iterator[Path]:
-    for name in KEPT:
+    for name in STATE_FILES:
         for path in sorted(home.glob(f"{name}*")):
             yield from sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
 

@@ -100,9 +100,9 @@ async def test_two_members_that_follow_take_no_snapshots(tmp_path: Path) -> None
         ):
             await leader_agent.ask("/snapshot/full", until_taken=True)
             assert await follower.ask("/healthz", until_taken=True) == {"health": True}
-            status, said = await follower.answer("/snapshot/full")
+            status, text = await follower.answer("/snapshot/full")
             assert status == 503
-            assert "another member is the leader" in said
+            assert "another member is the leader" in text
             async with leading.client() as client:
                 await client.move_leader(ids[members.index(following)])
                 with suppress(EtcdError):

@@ -132,14 +132,14 @@ async def test_etcd_that_was_put_back_in_time_is_not_served(etcd: RealEtcd) -> N
     async with serving(etcd, 30.0) as (server, client):
         await client.create(CONFIG_MAP, config_map("a"))
         await etcd.kill()
-        kept = etcd.folder / "kept"
-        await asyncio.to_thread(shutil.copytree, etcd.data, kept)
+        copied_data = etcd.folder / "kept"
+        await asyncio.to_thread(shutil.copytree, etcd.data, copied_data)
         await etcd.start()
         for name in ("b", "c"):
             await client.create(CONFIG_MAP, config_map(name))
         await etcd.kill()
         await asyncio.to_thread(shutil.rmtree, etcd.data)
-        kept.rename(etcd.data)
+        copied_data.rename(etcd.data)
         await etcd.start()
         with pytest.raises(ApiError):
             await client.get(CONFIG_MAP, "c", "default")

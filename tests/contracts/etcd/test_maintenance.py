@@ -19,7 +19,7 @@ from tests.support.tasks import left_over
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def whole(client: Client) -> bytes:
+async def snapshot_bytes(client: Client) -> bytes:
     async with aclosing(client.snapshot()) as chunks:
         return b"".join([chunk.data async for chunk in chunks])
 
@@ -52,7 +52,7 @@ async def test_the_cluster_has_one_member(client: Client) -> None:
 async def test_a_snapshot_is_a_database_with_its_hash(client: Client, prefix: bytes) -> None:
     needle = b"a value that is easily found"
     await client.put(prefix + b"a", needle)
-    snapshot = await whole(client)
+    snapshot = await snapshot_bytes(client)
     database, digest = snapshot[:-HASH_SIZE], snapshot[-HASH_SIZE:]
     assert len(database) % 512 == 0
     assert hashlib.sha256(database).digest() == digest

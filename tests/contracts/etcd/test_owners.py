@@ -222,7 +222,7 @@ def is_alive(pid: int) -> bool:
 def not_ready(seat: Seat) -> Callable[[], Awaitable[bool]]:
     """True once its probe says no."""
 
-    async def said() -> bool:
+    async def is_unready() -> bool:
         return not await seat.is_ready()
 
-    return said
+    return is_unready

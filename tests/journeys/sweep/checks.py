@@ -93,9 +93,9 @@ def _shape(object_: Object) -> Tree:
     spec = object_.tree.get("spec") or {}
     if object_.kind.endswith("Template"):
         return dict(spec)
-    kept = {name: spec.get(name) for name in ("replicas", "version", "paused")}
+    fields = {name: spec.get(name) for name in ("replicas", "version", "paused")}
     template = (spec.get("template") or {}).get("spec") or {}
-    return kept | {"version of machines": template.get("version")}
+    return fields | {"version of machines": template.get("version")}
 
 
 def _node(object_: Object) -> tuple[str, str, str]:

@@ -129,7 +129,7 @@ STRIPPED = {
     "strip the labels of": none("metadata", "labels"),
     "say of another cluster:": lambda _: {"metadata": {"labels": {CLUSTER_NAME_LABEL: "other"}}},
 }
-KEPT = (*MADE, MachineSet.resource, Machine.resource)
+EDITED = (*MADE, MachineSet.resource, Machine.resource)
 
 
 def _pause(_: History) -> Tree:
@@ -141,8 +141,8 @@ def _replicas(h: History) -> Tree:
 
 
 HANDS: dict[str, Act] = {
-    **{f"delete {kind_of(item)}": removal(item) for item in KEPT},
-    **{f"{what} {kind_of(item)}": hand(what, patch, item) for what, patch in STRIPPED.items() for item in KEPT},
+    **{f"delete {kind_of(item)}": removal(item) for item in EDITED},
+    **{f"{what} {kind_of(item)}": hand(what, patch, item) for what, patch in STRIPPED.items() for item in EDITED},
     **{f"pause {kind_of(item)}": hand("pause", _pause, item) for item in PAUSABLE},
     "set replicas": hand("set the replicas of", _replicas, MachineDeployment.resource),
     "delete the copy": delete_copy,

@@ -64,11 +64,11 @@ async def remedy(h: History, value: Wrong) -> str:
 
 async def set_back(h: History, value: Wrong) -> str:
     """Set a label to the value that the message names."""
-    said = _LABEL.search(value.message)
-    for where in await objects(h, *PAUSABLE) if said else ():
-        if said and said["object"] == f"{where[0].kind} {where[2]}/{where[1]}":
-            await edit(h, where, {"metadata": {"labels": {said["label"]: said["value"]}}})
-            return f"set {said['label']} of {named(where)} back"
+    label = _LABEL.search(value.message)
+    for where in await objects(h, *PAUSABLE) if label else ():
+        if label and label["object"] == f"{where[0].kind} {where[2]}/{where[1]}":
+            await edit(h, where, {"metadata": {"labels": {label["label"]: label["value"]}}})
+            return f"set {label['label']} of {named(where)} back"
     return ""
 
 
@@ -83,9 +83,9 @@ async def delete_and_ask_again(h: History) -> str:
     while await there(h, (Cluster.resource, "garden", NAMESPACE)):
         await asyncio.sleep(5)
         with suppress(NotFound):
-            for said in await wrong(h):
-                if said.reason == "ClusterAPIPaused":
-                    h.say(f"remedy for {said.where} {said.reason}: {await remedy(h, said)}")
+            for problem in await wrong(h):
+                if problem.reason == "ClusterAPIPaused":
+                    h.say(f"remedy for {problem.where} {problem.reason}: {await remedy(h, problem)}")
         if asyncio.get_running_loop().time() > until:
             raise AssertionError(f"the Cluster does not go: {await ready_of(h)}")
     await h.ask()

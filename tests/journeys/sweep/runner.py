@@ -21,22 +21,22 @@ from tests.journeys.sweep.remedies import ends_well
 from tests.journeys.sweep.users import USERS
 from tests.support.environments.in_place_environment import EPOCH
 from tests.support.environments.managed_environment import managed_environment
-from tests.support.environments.recording import Kept
+from tests.support.environments.recording import EnvironmentState
 from tests.support.environments.upgraders import Upgraders
 from tests.support.servers.faults import Fault, Faults
 
 
 @cache
-def beginning(*, in_place: bool = False) -> Kept:
+def beginning(*, in_place: bool = False) -> EnvironmentState:
     """A cluster that is ready, and nothing was ever wrong."""
 
-    async def main(simulation: Simulation) -> Kept:
+    async def main(simulation: Simulation) -> EnvironmentState:
         store, stores = MemoryStore(), MemoryStores()
         async with managed_environment(simulation.clock, store=store, stores=stores) as env:
             await env.apply(**Wish(in_place=in_place).spec())
             await env.until_ready()
             await asyncio.sleep(60)
-            return Kept.of(store, stores, simulation.clock)
+            return EnvironmentState.of(store, stores, simulation.clock)
 
     return run(main, epoch=EPOCH, seed=1)
 
@@ -82,12 +82,12 @@ def tell(seed: int, acts: Sequence[str] = (), *, in_place: bool | None = None) -
 def _tell(seed: int, acts: Sequence[str], in_place: bool | None) -> list[str]:
     rng = random.Random(seed)
     is_in_place = rng.random() < 0.3 if in_place is None else in_place
-    kept = beginning(in_place=is_in_place)
+    state = beginning(in_place=is_in_place)
     known = {**USERS, **HANDS}
     chosen = list(acts) or [rng.choice([*known]) for _ in range(rng.randint(3, 8))]
 
     async def main(simulation: Simulation) -> list[str]:
-        store, stores = kept.opened()
+        store, stores = state.opened()
         faults = Faults(random.Random(rng.getrandbits(64)))
         wish, told = Wish(in_place=is_in_place), [f"seed {seed}"]
         foreign_ones: list[Where] = []
@@ -112,7 +112,7 @@ def _tell(seed: int, acts: Sequence[str], in_place: bool | None) -> list[str]:
                 wish = h.wish
         return told
 
-    return run(main, epoch=kept.at, seed=seed)
+    return run(main, epoch=state.at, seed=seed)
 
 
 async def _live(h: History, left: Iterator[str], known: dict[str, Act], *, fails: bool) -> bool:

@@ -99,7 +99,7 @@ class Bootstrap:
         work = removal.Removal(
             self.key,
             client,
-            lambda kept: self._command(self.connect(kept)),
+            lambda stored: self._command(self.connect(stored)),
             ClusterJudge(SIMULATED, moves_records=True),
             self.progress,
             lambda at: until_gone(at, self.key),

@@ -42,8 +42,8 @@ class LocalEnvironment:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name not in {"KUBECONFIG", "ESPALIER_HOME"}}
-        return {**kept, "ESPALIER_HOME": str(self.home), "HOME": str(self.home), "NO_COLOR": "1"}
+        variables = {name: value for name, value in os.environ.items() if name not in {"KUBECONFIG", "ESPALIER_HOME"}}
+        return {**variables, "ESPALIER_HOME": str(self.home), "HOME": str(self.home), "NO_COLOR": "1"}
 
     def espalier(
         self, *arguments: str, stdin: str | None = None, folder: Path | None = None, **environment: str

@@ -38,8 +38,8 @@ def footprint(*ours: Path) -> Footprint:
         processes=frozenset(_processes(marks)),
         mounts=frozenset(line for line in Path("/proc/self/mounts").read_text().splitlines() if _has(line, marks)),
         links=frozenset(name for name in os.listdir("/sys/class/net") if name.startswith(("esp", "vb-", "veth"))),
-        routes=frozenset(_said("ip", "-4", "route", "show", "table", "all").splitlines()),
-        tables=_said("nft", "list", "ruleset") if which("nft") else "",
+        routes=frozenset(_output("ip", "-4", "route", "show", "table", "all").splitlines()),
+        tables=_output("nft", "list", "ruleset") if which("nft") else "",
         groups=frozenset(_groups()),
         files=frozenset(str(path) for folder in (*map(Path, FOLDERS), *ours) for path in folder.rglob("*"))
         - _OF_NSPAWN,
@@ -68,5 +68,5 @@ def _has(text: str, marks: Iterable[str]) -> bool:
     return any(mark in text for mark in marks)
 
 
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -171,7 +171,7 @@ class Fleet:
 
         self.push(change)
 
-    async def said(self, resource: Resource, name: str) -> str:
+    async def ready_message(self, resource: Resource, name: str) -> str:
         """The message of condition Ready while it is not True; empty when it is, or when there is none yet."""
         try:
             flux_namespace = await self.env.client.get(resource, name, FLUX_NAMESPACE)
@@ -191,7 +191,7 @@ class Fleet:
 
         async def so() -> bool:
             nonlocal status_text
-            status_text = await self.said(resource, name)
+            status_text = await self.ready_message(resource, name)
             return bool(status_text) and all(word in status_text for word in words)
 
         await self.until(so, lambda: f"{resource.kind} {name} says {status_text!r}, expected {words}")
@@ -203,7 +203,7 @@ class Fleet:
 
         async def so() -> bool:
             nonlocal revision, message
-            message = await self.said(KUSTOMIZATION, name)
+            message = await self.ready_message(KUSTOMIZATION, name)
             try:
                 kustomization = await self.env.client.get(KUSTOMIZATION, name, FLUX_NAMESPACE)
             except NotFound:

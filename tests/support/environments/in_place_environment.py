@@ -23,7 +23,7 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_clusters.stores import MemoryStores
 from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluster
 from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.environments.recording import Kept
+from tests.support.environments.recording import EnvironmentState
 from tests.support.environments.upgraders import Upgraders
 from tests.support.waiting import until
 
@@ -49,16 +49,16 @@ def journey(
 
 
 @cache
-def ready_cluster(control_planes: int, workers: int) -> Kept:
+def ready_cluster(control_planes: int, workers: int) -> EnvironmentState:
     """A cluster all of whose machines are to be upgraded in place, as it was when it was ready."""
 
-    async def main(simulation: Simulation) -> Kept:
+    async def main(simulation: Simulation) -> EnvironmentState:
         store, stores = MemoryStore(), MemoryStores()
         async with managed_environment(simulation.clock, store=store, stores=stores) as env:
             await env.apply(**spec(control_planes, workers))
             await env.until_ready()
             await asyncio.sleep(60)
-            return Kept.of(store, stores, simulation.clock)
+            return EnvironmentState.of(store, stores, simulation.clock)
 
     return run(main, epoch=EPOCH, seed=1)
 
@@ -85,11 +85,11 @@ def reach(env: ManagedEnvironment) -> WorkloadCluster:
 async def past_admission(client: Client) -> AsyncIterator[None]:
     """Writes within the block skip admission, as when the webhooks can't be reached and are ignored."""
     kinds = (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION)
-    kept = [(kind, item) for kind in kinds for item in (await client.list(kind)).items]
-    for kind, element in kept:
+    objects = [(kind, item) for kind in kinds for item in (await client.list(kind)).items]
+    for kind, element in objects:
         await client.delete(kind, element.name)
     yield
-    for kind, element in kept:
+    for kind, element in objects:
         metadata = {name: value for name, value in element.tree["metadata"].items() if name in ("name", "labels")}
         await client.create(kind, {**element.tree, "metadata": metadata})
 

@@ -29,7 +29,7 @@ from espalier.simulator.workload_clusters.workload_cluster import WorkloadCluste
 from espalier.upgrades.observed.health import CONTROL_PLANE
 from tests.support.environments.in_place_environment import NEW, ready_cluster
 from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
-from tests.support.environments.recording import Kept, Recording
+from tests.support.environments.recording import EnvironmentState, Recording
 from tests.support.environments.upgraders import ENDED, GARDEN, Upgraders
 from tests.support.servers.faults import Writes
 
@@ -186,16 +186,16 @@ def undisturbed(control_planes: int, workers: int) -> Recording:
     return results[0]
 
 
-def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, seed: int = 2) -> None:
+def tell(state: EnvironmentState, story: Story, *, wrap: Wrap = lambda transport: transport, seed: int = 2) -> None:
     """Tell a story of an environment that begins from there, all of whose writes are checked."""
 
     async def main(simulation: Simulation) -> None:
-        store, stores = kept.opened()
+        store, stores = state.opened()
         watcher = Watcher(store, stores)
         async with managed_environment(simulation.clock, seed=seed, store=store, stores=stores, wrap=wrap) as env:
             await story(env, Upgraders(env.workloads), watcher)
 
-    run(main, epoch=kept.at, seed=1)
+    run(main, epoch=state.at, seed=1)
 
 
 async def finish(env: ManagedEnvironment, watcher: Watcher) -> None:

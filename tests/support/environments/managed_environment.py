@@ -167,18 +167,18 @@ async def managed_environment(
             raise CallFailed(f"failed to call webhook: {error}") from None
 
     async with AsyncExitStack() as stack:
-        kept = store or MemoryStore()
+        base_store = store or MemoryStore()
         by_hooks = front_end is FrontEnd.HOOKS
         needed = (*KINDS, *kinds, *([ExtensionConfig] if by_hooks else ()))
-        is_new = isinstance(kept, MemoryStore) and not list(kept.tables())
+        is_new = isinstance(base_store, MemoryStore) and not list(base_store.tables())
         is_prepared = is_new and isinstance(clock, LoopClock) and releases is RELEASES
         if is_prepared:
-            copied(await _prepared(clock, seed, needed), kept)
-        ledger = Ledger(MANAGER, Rbac(kept))
+            copied(await _prepared(clock, seed, needed), base_store)
+        ledger = Ledger(MANAGER, Rbac(base_store))
         ledgers = [ledger]
         for name in accounts:
             ledgers.append(Ledger(account(name), ledgers[-1]))
-        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=ledgers[-1])
+        server = Server(base_store, now=clock.now, random=more(), call_webhook=call, authorizer=ledgers[-1])
         await server.start()
         stack.push_async_callback(server.close)
         user = Client(InProcessTransport(server), user_agent="journey")
@@ -254,7 +254,7 @@ async def managed_environment(
         if simulates:
             assemble(manager, [simulated], client=machines, caches=caches)
         if not is_prepared:
-            is_still_prepared = releases is RELEASES and _is_still_prepared(kept, needed)
+            is_still_prepared = releases is RELEASES and _is_still_prepared(base_store, needed)
             await (make_record(user, releases) if is_still_prepared else prepare(user, releases, needed))
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
@@ -276,7 +276,7 @@ async def managed_environment(
             manager.prepare(installing)
         managing = await stack.enter_async_context(led_by(manager, at_once=before_start is not None))
         yield ManagedEnvironment(
-            store=kept,
+            store=base_store,
             server=server,
             client=user,
             manager=manager,
@@ -343,14 +343,14 @@ async def _prepared(clock: Clock, seed: int, kinds: tuple[type[KubeObject], ...]
     return _PREPARED[key]
 
 
-def _is_still_prepared(kept: Store, kinds: tuple[type[KubeObject], ...]) -> bool:
+def _is_still_prepared(base_store: Store, kinds: tuple[type[KubeObject], ...]) -> bool:
     """True if this store was prepared for these kinds, and the definitions and releases are the ones put there then.
 
     To apply them again would change nothing, and costs half of what the start of a manager does.
     """
     return any(
         all(
-            kept.table(table).objects.get(key) is value
+            base_store.table(table).objects.get(key) is value
             for table, content in store.tables()
             if table not in _CHANGING
             for key, value in content.objects.items()

@@ -13,7 +13,7 @@ from tests.support.environments.upgraders import GARDEN
 
 
 @dataclass(frozen=True)
-class Kept:
+class EnvironmentState:
     """The stores of an environment with one workload cluster, at a moment. The content is copied, never written."""
 
     management: Store
@@ -21,9 +21,9 @@ class Kept:
     at: datetime
 
     @staticmethod
-    def of(store: Store, stores: MemoryStores, clock: Clock) -> Kept:
+    def of(store: Store, stores: MemoryStores, clock: Clock) -> EnvironmentState:
         """As they are now."""
-        return Kept(copied(store, MemoryStore()), copied(stores.open(GARDEN), MemoryStore()), clock.now())
+        return EnvironmentState(copied(store, MemoryStore()), copied(stores.open(GARDEN), MemoryStore()), clock.now())
 
     def opened(self) -> tuple[Store, MemoryStores]:
         """Stores for an environment that begins from here."""
@@ -54,7 +54,7 @@ class Recording:
         self.marked: dict[int, None] = {0: None}
         """After how many writes somebody found it worth to begin from."""
         self._clock = clock
-        self._began = Kept.of(store, stores, clock)
+        self._began = EnvironmentState.of(store, stores, clock)
         store.follow(partial(self._wrote, False))
         stores.open(GARDEN).follow(partial(self._wrote, True))
 
@@ -65,12 +65,12 @@ class Recording:
         """Note the present moment."""
         self.marked[len(self.writes)] = None
 
-    def after(self, count: int) -> Kept:
+    def after(self, count: int) -> EnvironmentState:
         """The content after so many writes."""
         near, far = copied(self._began.management, MemoryStore()), copied(self._began.workload, MemoryStore())
         for write in self.writes[:count]:
             _repeat(write.change, far if write.is_far else near)
-        return Kept(near, far, self.writes[count - 1].at if count else self._began.at)
+        return EnvironmentState(near, far, self.writes[count - 1].at if count else self._began.at)
 
 
 def copied(source: Store, target: Store) -> Store:

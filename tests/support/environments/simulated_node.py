@@ -133,11 +133,11 @@ class KillableCommands(Commands):
         self.ran: list[str] = []
 
     def _run(self, command: Sequence[str], timeout: float) -> CompletedProcess[bytes]:
-        said = " ".join(command[command.index("--") + 1 :])
-        self._doom.moment(f"before {said}")
+        text = " ".join(command[command.index("--") + 1 :])
+        self._doom.moment(f"before {text}")
         code, output = self._host.run(command)
-        self.ran.append(said)
-        self._doom.moment(f"after {said}")
+        self.ran.append(text)
+        self._doom.moment(f"after {text}")
         return CompletedProcess(command, code, output.encode())
 
     def follow(self, *command: str, timeout: float, say: Callable[[str], None]) -> Result:
@@ -224,7 +224,7 @@ class Simulated:
     cluster: Cluster
     doom: Doom = field(default_factory=Doom)
     time: float = 0.0
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     later: dict[float, Callable[[], None]] = field(default_factory=dict)
     """Events in the environment, by time."""
     changes: Changes = field(default_factory=Changes)
@@ -242,7 +242,7 @@ class Simulated:
             self.image,
             contents.read(self.image),
             Clock(lambda: self.time, self._wait),
-            self.said.append,
+            self.messages.append,
         )
 
     def _wait(self, seconds: float) -> None:
@@ -319,8 +319,8 @@ def build_image(
         name: ImageFile(hashlib.sha256(text.encode()).hexdigest(), len(text.encode())) for name, text in texts.items()
     }
     versions = {"containerd": containerd, "cni-plugins": plugins}
-    said = Contents(version, machine or os.uname().machine, versions, files)
-    (target / contents.CONTENTS).write_text(contents.dump(said))
+    image_contents = Contents(version, machine or os.uname().machine, versions, files)
+    (target / contents.CONTENTS).write_text(contents.dump(image_contents))
 
 
 @contextmanager
@@ -362,5 +362,5 @@ def report(cluster: Cluster, version: str = OLD, ready: str = "True") -> None:
         "nodeInfo": {"kubeletVersion": version},
         "conditions": [{"type": "Ready", "status": ready, "reason": "Said", "message": "said in a test"}],
     }
-    code, said = cluster.ask("PATCH", f"/api/v1/nodes/{NAME}/status", {"status": status})
-    assert code == 200, said
+    code, answer = cluster.ask("PATCH", f"/api/v1/nodes/{NAME}/status", {"status": status})
+    assert code == 200, answer

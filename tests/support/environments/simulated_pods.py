@@ -46,9 +46,9 @@ class Environment:
 
     async def make(self, name: str, inits: Sequence[Tree], main: Tree, **spec: Any) -> None:
         """Make a pod of these containers on the node."""
-        whole = {"nodeName": NODE_NAME, "restartPolicy": "Never", "initContainers": [*inits], "containers": [main]}
+        pod_spec = {"nodeName": NODE_NAME, "restartPolicy": "Never", "initContainers": [*inits], "containers": [main]}
         metadata = {"name": name, "namespace": "default"}
-        body: Tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**whole, **spec}}
+        body: Tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**pod_spec, **spec}}
         await self.workload.client.create(POD, body)
 
     async def until(self, name: str, holds: Callable[[Tree], bool]) -> Tree:

@@ -121,8 +121,8 @@ async def can_be_looked_into(workload: Kubectl) -> None:
         await workload("logs", name)
         async with workload.running("port-forward", f"pod/{name}", ":8080") as process:
             assert process.stdout is not None
-            said = (await process.stdout.readline()).decode()
-            port = int(said.split("127.0.0.1:")[1].split()[0])
+            line = (await process.stdout.readline()).decode()
+            port = int(line.split("127.0.0.1:")[1].split()[0])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.0\r\n\r\n")
             assert name in (await reader.read()).decode()

@@ -136,8 +136,8 @@ class FastEtcds:
         epoch = int(live.metadata.annotations[metadata_keys.EPOCH])
         place, ended = place_of(typed), self._buckets.ended
         if typed.spec.backup.source_store is not None:
-            said = "" if place in self._buckets.data else "it is copying"
-            return msgspec.json.encode(CopyOperationStatus(epoch, initiated=True, message=said))
+            message = "" if place in self._buckets.data else "it is copying"
+            return msgspec.json.encode(CopyOperationStatus(epoch, initiated=True, message=message))
         if path == "copyop/initiate" and not self._bucket.is_cut:
             assert msgspec.json.decode(body, type=InitiateCopyOperation).epoch == epoch
             ended.setdefault(place, Status.INITIAL)

@@ -41,7 +41,7 @@ class GardenCommands:
 
     async def __call__(self, *tokens: str) -> Finished:
         self._capture.readouterr()
-        code, said = 0, ""
+        code, output = 0, ""
         try:
             with program.make_context("espalier", list(tokens)) as context:
                 result = program.invoke(context)
@@ -51,6 +51,6 @@ class GardenCommands:
             explained = explain(error)
             if explained is None:
                 raise
-            code, said = explained
+            code, output = explained
         printed = self._capture.readouterr()
-        return Finished(code, printed.out, printed.err + said)
+        return Finished(code, printed.out, printed.err + output)

@@ -190,9 +190,9 @@ class Walk:
                 )
             hibernates = shoot.spec.hibernation is not None and shoot.spec.hibernation.enabled
             if not is_whole(shoot, shoot.spec.seed_name or "") or shoot.status.hibernated != hibernates:
-                said = last.description if last is not None else "nothing"
+                message = last.description if last is not None else "nothing"
                 errors = [error.description for error in shoot.status.last_errors]
-                left.append(f"{item.name} on {shoot.status.seed_name} -> {shoot.spec.seed_name}: {said} {errors}")
+                left.append(f"{item.name} on {shoot.status.seed_name} -> {shoot.spec.seed_name}: {message} {errors}")
         return left
 
 

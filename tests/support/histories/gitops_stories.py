@@ -266,8 +266,8 @@ async def a_wrong_password(fleet: Fleet) -> None:
     """Nothing is applied; the password is in no message; the right one is taken without a restart."""
     fleet.add("garden")
     await fleet.follow(password="0ther-w0rd")
-    said = await fleet.until_said(GIT_REPOSITORY, NAMESPACE)
-    assert "0ther-w0rd" not in said
+    message = await fleet.until_said(GIT_REPOSITORY, NAMESPACE)
+    assert "0ther-w0rd" not in message
     assert fleet.env.clusters.get(GARDEN) is None
     await fleet.give()
     await fleet.env.until(lambda cluster: bool(cluster.status.ready), GARDEN)

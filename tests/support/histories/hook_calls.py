@@ -88,8 +88,8 @@ async def wanted_of(env: ManagedEnvironment, current: Parts) -> Parts:
     image = docker_machine_template.tree["spec"]["template"]["spec"]
     section = next(item for item in ("joinConfiguration", "initConfiguration") if item in current.bootstrap["spec"])
     joined = {**bootstrap["joinConfiguration"]}
-    kept = current.bootstrap["spec"][section]
-    joined |= {name: kept[name] for name in ("discovery", "caCertPath", "controlPlane") if name in kept}
+    fields = current.bootstrap["spec"][section]
+    joined |= {name: fields[name] for name in ("discovery", "caCertPath", "controlPlane") if name in fields}
     spec = {name: value for name, value in bootstrap.items() if name not in ("initConfiguration", "joinConfiguration")}
     cluster = current.bootstrap["spec"].get("clusterConfiguration") or {}
     endpoint = {name: cluster[name] for name in ("controlPlaneEndpoint",) if name in cluster}

@@ -317,11 +317,11 @@ ACTS: dict[str, Act] = {
 def tell(seed: int) -> list[str]:
     """Live through the history of a seed. Raises `AssertionError` that tells it when it does not end well."""
     rng = random.Random(seed)
-    kept = ready_cluster(*(shape := rng.choice(SHAPES)))
+    state = ready_cluster(*(shape := rng.choice(SHAPES)))
     chosen = [rng.choice([*ACTS]) for _ in range(rng.randint(2, 9))]
 
     async def main(simulation: Simulation) -> list[str]:
-        store, stores = kept.opened()
+        store, stores = state.opened()
         faults, watcher, nodes = Faults(random.Random(rng.getrandbits(64))), Watcher(store, stores), Nodes()
         wish, told, left, has_begun = Wish("1.35", *shape), [f"seed {seed}: {shape}"], iter(chosen), False
         while True:
@@ -348,7 +348,7 @@ def tell(seed: int) -> list[str]:
                         raise AssertionError("\n".join([*told, str(error)])) from None
                     return told
 
-    return run(main, epoch=kept.at, seed=seed)
+    return run(main, epoch=state.at, seed=seed)
 
 
 async def begin(h: History) -> str:
@@ -407,13 +407,13 @@ async def end_well(h: History) -> None:
     """All is as it was asked for in the end, with what conditions say to do. Raises `AssertionError`."""
     await recover(h)
     for _ in range(8):
-        said = await settled(h)
-        if not said:
+        messages = await settled(h)
+        if not messages:
             break
-        done = await remedy(h, said)
+        done = await remedy(h, messages)
         await asyncio.sleep(CALM)
         if not done:
-            raise AssertionError("\n".join(["nothing is said that helps:", *said]))
+            raise AssertionError("\n".join(["nothing is said that helps:", *messages]))
         h.say(f"remedy: {done}")
     else:
         raise AssertionError("\n".join(["no remedy helps:", *await settled(h)]))
@@ -435,14 +435,14 @@ async def settled(h: History) -> list[str]:
         )
         return []
     cluster = await h.env.client.get(Cluster.resource, "garden", NAMESPACE)
-    said = [text for text in _said("Cluster", cluster.tree) if text]
+    messages = [text for text in _messages("Cluster", cluster.tree) if text]
     for kind in UPGRADES:
         for system_namespace in (await h.env.client.list(kind, SYSTEM_NAMESPACE)).items:
-            said += _said(f"{kind.kind} {system_namespace.name}", system_namespace.tree)
-    return said or ["nothing is said"]
+            messages += _messages(f"{kind.kind} {system_namespace.name}", system_namespace.tree)
+    return messages or ["nothing is said"]
 
 
-def _said(what: str, tree: Tree) -> list[str]:
+def _messages(what: str, tree: Tree) -> list[str]:
     conditions = (tree.get("status") or {}).get("conditions") or []
     return [
         f"{what}: {condition['type']} {condition['reason']}: {condition.get('message', '')}"
@@ -451,9 +451,9 @@ def _said(what: str, tree: Tree) -> list[str]:
     ]
 
 
-async def remedy(h: History, said: list[str]) -> str:
+async def remedy(h: History, messages: list[str]) -> str:
     """Do the first thing that is said; empty when nothing is."""
-    text = "\n".join(said)
+    text = "\n".join(messages)
     if "set upgradeRolloutStrategy.type to RollingUpdate to let it continue" in text:
         return f"RollingUpdate: {await h.ask(is_replaced=True)}"
     if match := re.search(r"ask for v1\.(\d+)\.\S+ again", text):
@@ -510,9 +510,11 @@ async def untrue(h: History) -> list[str]:
             if loud != ([f"--v={loudness}"] if loudness else []) or not image.endswith(version):
                 wrong.append(f"kube-apiserver of {name} has {loud} and {image}")
         has = h.upgraders.files.get(name) or {}
-        said = {file["path"]: file.get("content", "") for file in config.tree["spec"].get("files") or ()}
+        expected = {file["path"]: file.get("content", "") for file in config.tree["spec"].get("files") or ()}
         wrong += [
-            f"{name} has another {path} than its Machine says" for path, text in has.items() if said.get(path) != text
+            f"{name} has another {path} than its Machine says"
+            for path, text in has.items()
+            if expected.get(path) != text
         ]
         if has != h.upgraders.read.get(name, has):
             wrong.append(f"the kubelet of {name} has not read its files")

@@ -26,7 +26,7 @@ from espalier.upgrades.hooks.registration import Extension
 from tests.support.environments.in_place_environment import EPOCH, NEW, machines, spec
 from tests.support.environments.in_place_watcher import CALM, Watcher
 from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.environments.recording import Kept
+from tests.support.environments.recording import EnvironmentState
 from tests.support.environments.upgraders import Upgraders
 from tests.support.histories.hook_calls import PAUSED, accept, ask, discover, mark, stands_aside
 from tests.support.histories.in_place_histories import (
@@ -54,10 +54,10 @@ HANDS = tuple(name for name in ACTS if name not in OTHERS)
 
 
 @cache
-def ready(control_planes: int, workers: int) -> Kept:
+def ready(control_planes: int, workers: int) -> EnvironmentState:
     """A cluster whose machines are to be upgraded by hooks, as it was when it was ready."""
 
-    async def main(simulation: Simulation) -> Kept:
+    async def main(simulation: Simulation) -> EnvironmentState:
         store, stores = MemoryStore(), MemoryStores()
         async with managed_environment(simulation.clock, store=store, stores=stores, front_end=FrontEnd.HOOKS) as env:
             await Extension(env.manager.client, {"url": "https://127.0.0.1:9443"}).trust(b"authority")
@@ -66,7 +66,7 @@ def ready(control_planes: int, workers: int) -> Kept:
             await env.until_ready()
             await stands_aside(env)
             await asyncio.sleep(CALM)
-            return Kept.of(store, stores, simulation.clock)
+            return EnvironmentState.of(store, stores, simulation.clock)
 
     return run(main, epoch=EPOCH, seed=1)
 
@@ -76,7 +76,7 @@ class AskingClusterAPI:
 
     def __init__(self, env: ManagedEnvironment) -> None:
         self._env = env
-        self.said = ""
+        self.message = ""
         """The last answer of a hook, or why there was none."""
 
     async def run(self) -> None:
@@ -84,7 +84,7 @@ class AskingClusterAPI:
             try:
                 await self._next()
             except (KubeError, AssertionError, LookupError) as error:
-                self.said = str(error)
+                self.message = str(error)
             await asyncio.sleep(1.0)
 
     async def _next(self) -> None:
@@ -115,7 +115,7 @@ class AskingClusterAPI:
 
     async def _ask(self, machine: Object) -> None:
         answer = await ask(self._env, machine.name)
-        self.said = answer.get("message", "")
+        self.message = answer.get("message", "")
         if answer["status"] == "Success" and not answer.get("retryAfterSeconds"):
             done: Tree = {"metadata": {"annotations": {UPDATE_IN_PROGRESS: None}}}
             await mark(self._env, machine, Machine.resource, done)
@@ -124,11 +124,11 @@ class AskingClusterAPI:
 def tell(seed: int) -> list[str]:
     """Live through the history of a seed. Raises `AssertionError` that tells it when it does not end well."""
     rng = random.Random(seed)
-    kept = ready(*(shape := rng.choice(SHAPES)))
+    state = ready(*(shape := rng.choice(SHAPES)))
     chosen = [rng.choice(HANDS) for _ in range(rng.randint(2, 9))]
 
     async def main(simulation: Simulation) -> list[str]:
-        store, stores = kept.opened()
+        store, stores = state.opened()
         faults, watcher, nodes = Faults(random.Random(rng.getrandbits(64))), Watcher(store, stores), Nodes()
         wish, told, left, has_begun = Wish("1.35", *shape), [f"seed {seed}: {shape}"], iter(chosen), False
         while True:
@@ -156,7 +156,7 @@ def tell(seed: int) -> list[str]:
                     await asyncio.gather(task, return_exceptions=True)
                 wish = h.wish
 
-    return run(main, epoch=kept.at, seed=seed)
+    return run(main, epoch=state.at, seed=seed)
 
 
 async def _is_over(h: History, left: Iterator[str], asking: AskingClusterAPI) -> bool:
@@ -167,7 +167,7 @@ async def _is_over(h: History, left: Iterator[str], asking: AskingClusterAPI) ->
     try:
         await end_well(h, asking)
     except AssertionError as error:
-        raise AssertionError("\n".join([*h.told, f"a hook says: {asking.said}", str(error)])) from None
+        raise AssertionError("\n".join([*h.told, f"a hook says: {asking.message}", str(error)])) from None
     return True
 
 
@@ -175,12 +175,12 @@ async def end_well(h: History, asking: AskingClusterAPI) -> None:
     """Continue upgrades that people held, and repair those that failed. Raises `AssertionError`."""
     await recover(h)
     for _ in range(8):
-        said = await settled(h)
-        if not said:
+        messages = await settled(h)
+        if not messages:
             break
-        done = await remedy(h, [*said, asking.said])  # Cluster API shows it on the Machine
+        done = await remedy(h, [*messages, asking.message])  # Cluster API shows it on the Machine
         await asyncio.sleep(CALM)
-        assert done, "\n".join(["nothing is said that helps:", *said])
+        assert done, "\n".join(["nothing is said that helps:", *messages])
         h.say(f"remedy: {done}")
     else:
         raise AssertionError("\n".join(["no remedy helps:", *await settled(h)]))

@@ -41,14 +41,14 @@ async def update(env: ManagedEnvironment, machine: Object) -> list[str]:
     """Have one machine updated as Cluster API does: written to the end first, then asked about until it is done."""
     if UPDATE_IN_PROGRESS not in machine.metadata.annotations:
         await accept(env, machine)
-    said = []
+    messages = []
     async with asyncio.timeout(600):
         while (answer := await ask(env, machine.name)).get("retryAfterSeconds"):
-            said.append(answer["message"])
+            messages.append(answer["message"])
             await asyncio.sleep(answer["retryAfterSeconds"])
     assert answer["status"] == "Success"
     await mark(env, machine, Machine.resource, {"metadata": {"annotations": {UPDATE_IN_PROGRESS: None}}})
-    return said
+    return messages
 
 
 async def asked_of(env: ManagedEnvironment, resource: Resource, name: str, generation: int) -> None:
@@ -67,8 +67,10 @@ async def everything(env: ManagedEnvironment, **change: Any) -> dict[str, NodeUp
     for resource, name in ((KubeadmControlPlane.resource, "garden"), (MachineDeployment.resource, "garden-md-0")):
         await asked_of(env, resource, name, before[name])
         for machine in await machines(env, control_plane=resource is KubeadmControlPlane.resource):
-            said = await update(env, machine)
-            assert f" of 8 on node {machine.name}" in " ".join(said), "it is asked now and then, so it may hear of any"
+            messages = await update(env, machine)
+            assert f" of 8 on node {machine.name}" in " ".join(messages), (
+                "it is asked now and then, so it may hear of any"
+            )
         if resource is KubeadmControlPlane.resource:  # it tells that all are up to date, for workers to follow
             owner = await env.client.get(resource, name, SYSTEM_NAMESPACE)
             await mark(env, owner, resource, {"metadata": {"annotations": {PAUSED: None}}})

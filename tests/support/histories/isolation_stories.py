@@ -334,10 +334,10 @@ async def everything_of_the_garden(client: Client, *linked: Resource) -> list[tu
         results = owned
 
 
-async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *, whole: bool = False) -> None:
+async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *, with_status: bool = False) -> None:
     """Make all of these anew, owners first. Uids and generations are the server's, references to owners follow them.
 
-    Unless it is `whole`, the status of our own kinds is lost, and who owned which field, as in most backups.
+    Unless it is `with_status`, the status of our own kinds is lost, and who owned which field, as in most backups.
     """
     waiting = list(objects)
     uids: dict[str, str] = {}
@@ -349,9 +349,9 @@ async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *,
             uids[object_.metadata.uid] = made.metadata.uid
             change = partial(client.patch, resource, made.name, made.namespace, type=PatchType.MERGE)
             status = object_.tree.get("status")
-            if status and (whole or resource not in OWN):
+            if status and (with_status or resource not in OWN):
                 await change(patch={"status": status}, subresource="status")
-            if whole:
+            if with_status:
                 await change(patch={"metadata": {"managedFields": object_.tree["metadata"]["managedFields"]}})
 
     while waiting:
@@ -362,8 +362,8 @@ async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *,
 
 
 def anew(tree: Tree, uids: Mapping[str, str]) -> Tree:
-    kept = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
-    metadata = {name: value for name, value in tree["metadata"].items() if name in kept}
+    fields = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
+    metadata = {name: value for name, value in tree["metadata"].items() if name in fields}
     for reference in metadata.get("ownerReferences", []):
         reference["uid"] = uids[reference["uid"]]
     return {name: value for name, value in tree.items() if name != "status"} | {"metadata": metadata}

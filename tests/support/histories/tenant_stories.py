@@ -134,9 +134,9 @@ async def everything_of(alice: Tenant) -> dict[str, object]:
     mine += [item for item in await listed(client, SECRET, SYSTEM_NAMESPACE) if of(item) in names]
     for element in mine:
         metadata = element["metadata"]
-        kept = ("uid", "labels", "ownerReferences", "deletionTimestamp")
+        fields = ("uid", "labels", "ownerReferences", "deletionTimestamp")
         content = {name: element.get(name) for name in ("spec", "data", "type")}
-        content |= {name: metadata.get(name) for name in kept}
+        content |= {name: metadata.get(name) for name in fields}
         if element["kind"] == "Cluster" and metadata["namespace"] == ALICE:
             conditions = {(each["type"], each["status"]) for each in element["status"]["conditions"]}
             content["status"] = (sorted(conditions), element["status"]["phase"], element["status"].get("failureReason"))
@@ -283,8 +283,8 @@ async def left_over_objects(alice: Tenant, bob: Tenant, choices: random.Random) 
     hers = choices.choice(await listed(alice.admin.client, capi_cluster.Cluster.resource, SYSTEM_NAMESPACE))["metadata"]
     owner = {"apiVersion": capi_cluster.Cluster.resource.api_version, "kind": "Cluster", "name": hers["name"]}
     labelled = {"labels": {CLUSTER_NAME_LABEL: "annexed", CLUSTER_NAMESPACE_LABEL: BOB}}
-    kept = choices.choice(({}, {**labelled, "ownerReferences": [{**owner, "uid": hers["uid"]}]}))
-    metadata = {"name": "annexed-md-0-1", "namespace": SYSTEM_NAMESPACE, **kept}
+    fields = choices.choice(({}, {**labelled, "ownerReferences": [{**owner, "uid": hers["uid"]}]}))
+    metadata = {"name": "annexed-md-0-1", "namespace": SYSTEM_NAMESPACE, **fields}
     spec = {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {"name": "as it was"}}}}}
     before = await bob.admin.client.create(KubeadmConfigTemplate.resource, {"metadata": metadata, "spec": spec})
     await bob.cluster("annexed")

@@ -77,20 +77,22 @@ def _as_theirs(tree: Tree) -> Tree:
     is_made = group.endswith("cluster.x-k8s.io") or tree.get("kind") in ("Secret", "ConfigMap")
     if not is_made:
         return tree
-    kept = LABELS if (group, tree.get("kind")) in LABELLED else frozenset()
+    labels = LABELS if (group, tree.get("kind")) in LABELLED else frozenset()
     text = json.dumps(tree).replace(SOCKET, SOCKET.removeprefix("unix://"))
     tree = json.loads(text)
     metadata = tree["metadata"]
     for kind in ("labels", "annotations"):
         if any(map(_is_ours, metadata.get(kind, {}))):
-            metadata[kind] = {name: text for name, text in metadata[kind].items() if name in kept or not _is_ours(name)}
+            metadata[kind] = {
+                name: text for name, text in metadata[kind].items() if name in labels or not _is_ours(name)
+            }
     for entry in metadata.get("managedFields", ()):
         fields = entry.get("fieldsV1", {}).get("f:metadata", {})
         for kind in ("f:labels", "f:annotations"):
             named = {
                 name: below
                 for name, below in fields.get(kind, {}).items()
-                if name[2:] in kept or not _is_ours(name[2:])
+                if name[2:] in labels or not _is_ours(name[2:])
             }
             if kind in fields:
                 fields[kind] = named

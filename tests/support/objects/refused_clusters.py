@@ -214,14 +214,14 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         'unsupported value; found "x"; allowed: KubeletConfiguration',
     ),
     *(
-        ({part + "kubeletConfiguration": {name: value}}, f"{part}kubeletConfiguration.{field or name}", said)
+        ({part + "kubeletConfiguration": {name: value}}, f"{part}kubeletConfiguration.{field or name}", message)
         for part in (CONTROL_PLANE, GROUP)
-        for name, value, field, said in KUBELETS_REFUSE
+        for name, value, field, message in KUBELETS_REFUSE
     ),
     *(
-        ({part + "kubeletConfiguration": value}, f"{part}kubeletConfiguration{field}", said)
+        ({part + "kubeletConfiguration": value}, f"{part}kubeletConfiguration{field}", message)
         for part in (CONTROL_PLANE, GROUP)
-        for value, field, said in (
+        for value, field, message in (
             ({"evictionHard": {f"a{at}": "1" for at in range(60_000)}}, "", "bytes; allowed: at most 65536 bytes of"),
             ({"logging": {"options": ["x" * 70_000]}}, "", "bytes; allowed: at most 65536 bytes of JSON"),
             ({"featureGates": {f"A{at}": True for at in range(301)}}, ".featureGates", "300 items or less"),
@@ -261,8 +261,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({SPEC + "datacenterRef.kind": "AWSDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
     ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),
     *(
-        ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", said)
-        for proxy, field, said in (
+        ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", message)
+        for proxy, field, message in (
             ({"httpProxy": ""}, "httpProxy", "set both"),
             ({"httpsProxy": "proxy"}, "httpsProxy", "not a proxy address; found proxy"),
             ({"httpsProxy": "proxy:70000"}, "httpsProxy", "not a proxy address; found proxy:70000"),
@@ -273,8 +273,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         )
     ),
     *(
-        ({SPEC + "registryMirrorConfiguration": MIRROR | mirror}, f"spec.registryMirrorConfiguration.{field}", said)
-        for mirror, field, said in (
+        ({SPEC + "registryMirrorConfiguration": MIRROR | mirror}, f"spec.registryMirrorConfiguration.{field}", message)
+        for mirror, field, message in (
             ({"endpoint": ""}, "endpoint", "set the host of the mirror"),
             ({"endpoint": "https://mirror"}, "endpoint", "the port has its own field"),
             ({"port": "0"}, "port", "not a port; found 0"),

@@ -14,8 +14,8 @@ def shape(value: Any) -> Any:
     if isinstance(value, dict):
         if "type" in value and "status" in value:
             return (value["type"], value["status"])
-        kept = ("phase", "qosClass")
-        return {name: element if name in kept else shape(element) for name, element in sorted(value.items())}
+        fields = ("phase", "qosClass")
+        return {name: element if name in fields else shape(element) for name, element in sorted(value.items())}
     if isinstance(value, list):
         return sorted((shape(item) for item in value), key=repr)
     return value if isinstance(value, bool) else type(value).__name__

@@ -26,7 +26,7 @@ async def the_cluster(env: ManagedEnvironment, key: Key = GARDEN) -> Cluster:
     return (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
-def said(cluster: Cluster, type_: str) -> Condition:
+def condition_of(cluster: Cluster, type_: str) -> Condition:
     return next(condition for condition in cluster.status.conditions if condition.type == type_)
 
 

@@ -75,10 +75,10 @@ class FaultyHttp:
             session.request(request.method, url, data=BytesIO(data), headers=headers, allow_redirects=False) as answer,
         ):
             body = await answer.read()
-            kept = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN}
+            passed_on = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN}
             if fault.lost:
                 return _aborted(request)
-            response = web.StreamResponse(status=answer.status, headers={**kept, **fault.told})
+            response = web.StreamResponse(status=answer.status, headers={**passed_on, **fault.told})
             await response.prepare(request)
             if request.method != "HEAD":
                 await response.write(body[: fault.cut])

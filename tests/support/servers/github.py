@@ -67,9 +67,9 @@ class GitHub:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
         token = self.tokens.get(given)
         if token is None:
-            return _said(401, "Bad credentials")
+            return _refusal(401, "Bad credentials")
         if self.limited:
-            return _said(self.limited_status, "API rate limit exceeded for user ID 1.", headers=self.limited)
+            return _refusal(self.limited_status, "API rate limit exceeded for user ID 1.", headers=self.limited)
         headers = {} if token.scopes is None else {"X-OAuth-Scopes": token.scopes}
         can_see = token.sees and (token.scopes is None or "repo" in token.scopes.split(", "))
         match request.method, request.path.strip("/").split("/"):
@@ -78,21 +78,21 @@ class GitHub:
             case "GET", ["repos", owner, name]:
                 value = self.repositories.get(f"{owner}/{name}".lower())
                 if value is None or not can_see:
-                    return _said(404, "Not Found", headers=headers)
+                    return _refusal(404, "Not Found", headers=headers)
                 value = {"full_name": f"{owner}/{name}"} | value
                 return web.json_response(value | {"permissions": {"push": token.may_push}}, headers=headers)
             case "POST", ["user", "repos"]:
                 return await self._create(request, token, token.login, headers)
             case "POST", ["orgs", owner, "repos"]:
                 if owner not in self.organizations or not token.sees:
-                    return _said(404, "Not Found", headers=headers)
+                    return _refusal(404, "Not Found", headers=headers)
                 return await self._create(request, token, owner, headers)
-        return _said(404, "Not Found", headers=headers)
+        return _refusal(404, "Not Found", headers=headers)
 
     async def _create(self, request: web.Request, token: Token, owner: str, headers: dict[str, str]) -> web.Response:
         if not token.may_create:
             text = "You need admin access to the organization before adding a repository to it."
-            return _said(403, text, headers=headers)
+            return _refusal(403, text, headers=headers)
         body = await request.json()
         name = f"{owner}/{body['name']}"
         if name.lower() in self.repositories:
@@ -102,14 +102,14 @@ class GitHub:
                 "field": "name",
                 "message": "name already exists on this account",
             }
-            return _said(422, "Repository creation failed.", [error], headers=headers)
+            return _refusal(422, "Repository creation failed.", [error], headers=headers)
         made = {"full_name": name, "private": body.get("private", False), "archived": False}
         self.repositories[name.lower()] = made
         self.on_created(name)
         return web.json_response(made, status=201, headers=headers)
 
 
-def _said(
+def _refusal(
     status: int, message: str, errors: list[dict[str, str]] | None = None, headers: dict[str, str] | None = None
 ) -> web.Response:
     body: dict[str, object] = {"message": message, "documentation_url": _DOCUMENTATION, "status": str(status)}

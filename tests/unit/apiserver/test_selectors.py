@@ -28,7 +28,7 @@ def test_long_selectors_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("app!=/b", 'values[0][app]: Invalid value: "/b"'),
         ("app notin (a,b_)", 'values[1][app]: Invalid value: "b_"'),
@@ -40,10 +40,10 @@ def test_long_selectors_are_not_kept() -> None:
         ("-a!=_b", 'parse requirement: [key: Invalid value: "-a"'),
     ],
 )
-def test_a_selector_that_no_label_can_match_is_refused(text: str, said: str) -> None:
+def test_a_selector_that_no_label_can_match_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadRequest, match="unable to parse requirement") as refused:
         selectors.parse_labels(text)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["app", "!example.com/app", "app=", "app in (,b)", "a.b/c_d in (E-f)", "size>5"])

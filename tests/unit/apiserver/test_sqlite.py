@@ -167,10 +167,10 @@ async def written(path: Path) -> bytes:
     ("spoil", "says"),
     sampled(
         [
-            (lambda whole: b"", "is empty, although it was written before"),
-            (lambda whole: b"garbage " * 1000, "is not a database of this program"),
-            (lambda whole: whole[: len(whole) // 8192 * 4096], "is damaged"),
-            (lambda whole: whole[:4096] + b"\xff" * 8192 + whole[12288:], "is damaged"),
+            (lambda database: b"", "is empty, although it was written before"),
+            (lambda database: b"garbage " * 1000, "is not a database of this program"),
+            (lambda database: database[: len(database) // 8192 * 4096], "is damaged"),
+            (lambda database: database[:4096] + b"\xff" * 8192 + database[12288:], "is damaged"),
         ],
         3,
     ),

@@ -57,9 +57,9 @@ def test_existing_assets_are_not_built_again(cache: Path, capsys: pytest.Capture
     for component in TESTED:
         make_component(component, cache)
     assert run(["assets", "build", "tests"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("up to date") == len(TESTED)
-    assert f"KUBEBUILDER_ASSETS={cache}/envtest-" in said
+    output = capsys.readouterr().out
+    assert output.count("up to date") == len(TESTED)
+    assert f"KUBEBUILDER_ASSETS={cache}/envtest-" in output
 
 
 def test_an_unknown_component_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:

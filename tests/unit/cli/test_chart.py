@@ -113,11 +113,11 @@ def rendered(folder: Path, values: Tree) -> dict[Key, Tree]:
     """The objects of the chart; some are kept when it is uninstalled, or upgraded without a value."""
     trees = by_name(Helm(folder).rendered(*sets(IMAGE | values)))
     for (kind, _, _), tree in trees.items():
-        assert tree["metadata"].pop("annotations", {}) == (chart.KEEP if kind in KEPT else {})
+        assert tree["metadata"].pop("annotations", {}) == (chart.KEEP if kind in RETAINED else {})
     return trees
 
 
-KEPT = ("CustomResourceDefinition", "ConfigMap")
+RETAINED = ("CustomResourceDefinition", "ConfigMap")
 CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
 SAME: dict[str, tuple[tuple[str, ...], Tree]] = {
     "default": ((), {}),

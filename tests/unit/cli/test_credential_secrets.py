@@ -137,8 +137,8 @@ def test_servers_of_deleted_clusters_block_no_password(kind: str, tmp_path: Path
         assert await permitted(client) == before
 
         await client.delete(Cluster.resource, "rot1", "team-a")
-        said = await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "new"))
-        assert "namespace team-a, which no cluster uses" in said
+        messages = await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "new"))
+        assert "namespace team-a, which no cluster uses" in messages
         for servers, namespaces in (await permitted(client)).values():
             assert at(1) not in servers
             assert at(2) in servers

@@ -102,7 +102,7 @@ def encoded(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "message"),
     [
         ({CLOUDSTACK: "canary!"}, "not base64-encoded text"),
         ({CLOUDSTACK: base64.b64encode(b"\xff\xfe").decode()}, "not base64-encoded text"),
@@ -114,12 +114,12 @@ def encoded(text: str) -> dict[str, str]:
         (encoded(f"[Global]\n{KEYS.replace('secret-key', 'key')}"), "profile [global] lacks secret-key"),
     ],
 )
-def test_unreadable_cloudstack_keys_are_refused(environment: dict[str, str], said: str) -> None:
-    assert brought_of(cloudstack.manifest(), environment).startswith(f"{CLOUDSTACK}: {said}")
+def test_unreadable_cloudstack_keys_are_refused(environment: dict[str, str], message: str) -> None:
+    assert brought_of(cloudstack.manifest(), environment).startswith(f"{CLOUDSTACK}: {message}")
 
 
 @pytest.mark.parametrize(
-    ("credentials", "bundles", "said"),
+    ("credentials", "bundles", "message"),
     [
         ("canary", AUTHORITY, "EKSA_AWS_CREDENTIALS_FILE: line 1 is neither"),
         ("[DEVICE]\naws_access_key_id = canary\ncanary\n", AUTHORITY, "EKSA_AWS_CREDENTIALS_FILE: line 3 is neither"),
@@ -135,12 +135,12 @@ def test_unreadable_cloudstack_keys_are_refused(environment: dict[str, str], sai
         (PROFILE, AUTHORITY.replace("CERTIFICATE", "PRIVATE KEY"), "line 1 has -----BEGIN PRIVATE KEY-----"),
     ],
 )
-def test_files_of_snow_are_refused_by_line(tmp_path: Path, credentials: str, bundles: str, said: str) -> None:
+def test_files_of_snow_are_refused_by_line(tmp_path: Path, credentials: str, bundles: str, message: str) -> None:
     environment = {}
     for name, text in (("EKSA_AWS_CREDENTIALS_FILE", credentials), ("EKSA_AWS_CA_BUNDLES_FILE", bundles)):
         (tmp_path / name).write_text(text.replace("DEVICE", snow.DEVICE))
         environment[name] = str(tmp_path / name)
-    assert said.replace("DEVICE", snow.DEVICE) in brought_of(snow.manifest(), environment)
+    assert message.replace("DEVICE", snow.DEVICE) in brought_of(snow.manifest(), environment)
 
 
 def brought_of(manifest: list[Tree], environment: dict[str, str]) -> str:

@@ -275,12 +275,14 @@ def test_an_interrupted_copy_reports_what_stays(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("endpoints", "said"),
+    ("endpoints", "message"),
     [
         ("ftp://localhost", "endpoint 'ftp://localhost': unknown scheme 'ftp'"),
         ("http://a:2379,http://b:2379", "allowed is one: the member to back up"),
     ],
 )
-def test_endpoint_that_is_none_is_wrong_command_line(folder: Path, capsys: Captured, endpoints: str, said: str) -> None:
+def test_endpoint_that_is_none_is_wrong_command_line(
+    folder: Path, capsys: Captured, endpoints: str, message: str
+) -> None:
     assert run(["etcd-agent", "run", f"file://{folder}", "--endpoints", endpoints]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -75,8 +75,8 @@ def test_a_restore_names_the_etcd_that_can_start(
     model = Model()
     for number in range(4):
         model.play(Put(b"a", b"%d" % number))
-    kept = LocalStore(tmp_path / "store")
-    asyncio.run(put_full(kept, full(5, 0), full_content(model.events, state)))
+    bucket = LocalStore(tmp_path / "store")
+    asyncio.run(put_full(bucket, full(5, 0), full_content(model.events, state)))
     arguments = ["etcd-agent", "restore", f"file://{tmp_path / 'store'}", "--data-dir"]
     assert run([*arguments, str(tmp_path / "data")]) == 0
     assert sentence in capsys.readouterr().out

@@ -35,15 +35,15 @@ def test_wrong_times_are_named_as_a_wrong_command_line(
 ) -> None:
     times = tmp_path / "timing.yaml"
     times.write_text(text)
-    said = refused(tmp_path, capsys, *OWNER, "--timing", str(times))
+    message = refused(tmp_path, capsys, *OWNER, "--timing", str(times))
     for sentence in sentences:
-        assert f"--timing: {times}: " in said
-        assert sentence in said
+        assert f"--timing: {times}: " in message
+        assert sentence in message
 
 
 def test_times_that_are_not_there_are_named(tmp_path: Path, capsys: Captured) -> None:
-    said = refused(tmp_path, capsys, *OWNER, "--timing", str(tmp_path / "none"))
-    assert f"--timing: cannot read {tmp_path}/none: No such file" in said
+    message = refused(tmp_path, capsys, *OWNER, "--timing", str(tmp_path / "none"))
+    assert f"--timing: cannot read {tmp_path}/none: No such file" in message
 
 
 @pytest.mark.parametrize("flag", ["--name", "--initial-cluster", "--initial-cluster-token"])
@@ -53,8 +53,8 @@ def test_a_member_without_a_data_directory_is_refused(tmp_path: Path, capsys: Ca
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:2379", "unix:///run/etcd.sock"])
 def test_authority_for_endpoint_without_tls_is_refused(tmp_path: Path, capsys: Captured, endpoint: str) -> None:
-    said = refused(tmp_path, capsys, "--endpoints", endpoint, "--cacert", str(tmp_path / "ca.crt"))
-    assert f"--cacert: --endpoints {endpoint} does not use TLS" in said
+    message = refused(tmp_path, capsys, "--endpoints", endpoint, "--cacert", str(tmp_path / "ca.crt"))
+    assert f"--cacert: --endpoints {endpoint} does not use TLS" in message
 
 
 def test_an_authority_that_is_none_is_reported_at_once(tmp_path: Path, capsys: Captured) -> None:
@@ -66,8 +66,8 @@ def test_an_authority_that_is_none_is_reported_at_once(tmp_path: Path, capsys: C
 def test_foreign_folder_is_not_restored_into(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "data").write_text("")
-    said = refused(tmp_path, capsys, "--data-dir", str(tmp_path / "precious"), code=1)
-    assert f"{tmp_path}/precious is not empty and has no folder member, so it is not a data directory" in said
+    message = refused(tmp_path, capsys, "--data-dir", str(tmp_path / "precious"), code=1)
+    assert f"{tmp_path}/precious is not empty and has no folder member, so it is not a data directory" in message
     assert "/ can't be a data directory" in refused(tmp_path, capsys, "--data-dir", "/", code=1)
     command = ["etcd-agent", "restore", f"file://{tmp_path}/store", "--data-dir", str(tmp_path / "precious")]
     assert run([*command, "--replace"]) == 1

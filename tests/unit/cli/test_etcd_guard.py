@@ -11,15 +11,15 @@ from espalier.cli.kit.failures import Usage
 
 
 @pytest.mark.parametrize(
-    ("etcd_socket", "control", "said"),
+    ("etcd_socket", "control", "message"),
     [
         ("/run/e", "/run/./e", "--control: found /run/./e, which is --etcd-socket"),
         ("/run/e", "/run/plain", "--control: found /run/plain, which is --plain-socket"),
         ("/run/e", "/run/" + "g" * 110, "--control: found /run/g+, allowed are up to 107 bytes"),
     ],
 )
-def test_paths_unfit_for_sockets_are_refused(etcd_socket: str, control: str, said: str) -> None:
+def test_paths_unfit_for_sockets_are_refused(etcd_socket: str, control: str, message: str) -> None:
     arguments = ["--etcd-socket", etcd_socket, "--plain-socket", "/run/plain", "--control", control]
     arguments += ["--", sys.executable]
-    with pytest.raises(Usage, match=said):
+    with pytest.raises(Usage, match=message):
         etcd_guard.main(arguments, standalone_mode=False)

@@ -17,7 +17,7 @@ from espalier.providers.kinds import MANIFESTS
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def said(*arguments: str, stdin: str = "") -> str:
+def output_of(*arguments: str, stdin: str = "") -> str:
     done = CliRunner().invoke(program, ["generate", *arguments], input=stdin)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -30,14 +30,14 @@ OPTIONS = [(provider, etcd) for provider in MANIFESTS for etcd in ETCD if not (e
 @pytest.mark.parametrize(("provider", "etcd"), OPTIONS)
 def test_generated_manifest_is_valid_and_renders(provider: str, etcd: bool) -> None:
     options = ["--external-etcd"] if etcd else []
-    manifest = said("clusterconfig", "garden", "--provider", provider, "--management-cluster", "laptop", *options)
+    manifest = output_of("clusterconfig", "garden", "--provider", provider, "--management-cluster", "laptop", *options)
     documents = read_manifests(manifest.encode(), source="garden.yaml")
     assert documents[0].kind == "Cluster"
     assert documents[0].tree["spec"]["managementCluster"] == {"name": "laptop"}
     assert ("externalEtcdConfiguration" in documents[0].tree["spec"]) == etcd
     judged = CliRunner().invoke(program, ["validate", "-f", "-"], input=manifest)
     assert judged.exit_code == 0, judged.output
-    objects = said("objects", "-f", "-", stdin=manifest)
+    objects = output_of("objects", "-f", "-", stdin=manifest)
     assert ("kind: EtcdadmCluster" in objects) == etcd
     assert "kind: KubeadmControlPlane" in objects
 
@@ -52,7 +52,7 @@ def test_bare_metal_has_no_external_etcd() -> None:
 @pytest.mark.parametrize("provider", MANIFESTS)
 def test_the_first_lines_say_how_to_name_a_manager(provider: str) -> None:
     """Without `--management-cluster` the manifest is a management cluster's."""
-    manifest = said("clusterconfig", "garden", "-p", provider)
+    manifest = output_of("clusterconfig", "garden", "-p", provider)
     comment = " ".join(line for line in manifest.splitlines() if line.startswith("#"))
     assert "the manifest of a management cluster, which `espalier create cluster -f FILE` creates" in comment
     assert "set spec.managementCluster.name to the cluster that manages this one" in manifest
@@ -66,7 +66,7 @@ def test_the_first_lines_say_how_to_name_a_manager(provider: str) -> None:
 @pytest.mark.parametrize("provider", MANIFESTS)
 @pytest.mark.parametrize(("name", "manager"), [("yes", "no"), ("null", "on"), ("true", "off")])
 def test_ambiguous_name_is_quoted(provider: str, name: str, manager: str) -> None:
-    manifest = said("clusterconfig", name, "-p", provider, "--management-cluster", manager)
+    manifest = output_of("clusterconfig", name, "-p", provider, "--management-cluster", manager)
     cluster, *others = yaml.safe_load_all(manifest)
     assert cluster["metadata"] == {"name": name}
     assert cluster["spec"]["datacenterRef"]["name"] == name
@@ -75,7 +75,7 @@ def test_ambiguous_name_is_quoted(provider: str, name: str, manager: str) -> Non
 
 
 def test_cluster_alone_is_its_own_management_cluster() -> None:
-    documents = read_manifests(said("clusterconfig", "garden", "-p", "docker").encode(), source="garden.yaml")
+    documents = read_manifests(output_of("clusterconfig", "garden", "-p", "docker").encode(), source="garden.yaml")
     cluster, datacenter = (document.tree for document in documents)
     assert cluster["spec"]["managementCluster"] == {"name": "garden"}
     assert cluster["spec"]["kubernetesVersion"] == "1.36"
@@ -114,7 +114,7 @@ def test_group_named_control_plane_has_own_templates(version: str, tmp_path: Pat
 def test_each_manifest_has_an_address_of_its_own() -> None:
     """Clusters of two of them can be in one environment. Docker has none: its load balancer has an address."""
     hosts = {
-        provider: host_of(said("clusterconfig", "garden", "-p", provider))
+        provider: host_of(output_of("clusterconfig", "garden", "-p", provider))
         for provider in MANIFESTS
         if provider != "docker"
     }
@@ -131,7 +131,7 @@ def host_of(text: str) -> str:
 
 @pytest.mark.parametrize("provider", ["vsphere", "nutanix", "cloudstack", "snow"])
 def test_a_heading_says_which_command_writes_secrets(provider: str) -> None:
-    heading = said("clusterconfig", "garden", "-p", provider).partition("apiVersion")[0]
+    heading = output_of("clusterconfig", "garden", "-p", provider).partition("apiVersion")[0]
     assert "`espalier create cluster` writes " in heading
     assert f"docs/{provider}.md" in heading
 

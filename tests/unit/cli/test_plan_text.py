@@ -17,7 +17,7 @@ HELD = Planned(Preview(Key("default", "orchard"), stops="ClusterInvalid: spec.x:
 
 
 @pytest.mark.parametrize(
-    ("planned", "said"),
+    ("planned", "text"),
     [
         ([UNKNOWN], "machines: unknown"),
         ([HELD], "machines: none"),
@@ -25,10 +25,10 @@ HELD = Planned(Preview(Key("default", "orchard"), stops="ClusterInvalid: spec.x:
     ],
 )
 def test_machines_known_to_providers_are_not_none(
-    planned: list[Planned], said: str, capsys: pytest.CaptureFixture[str]
+    planned: list[Planned], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(planned)
-    assert capsys.readouterr().out.rstrip().endswith(said)
+    assert capsys.readouterr().out.rstrip().endswith(text)
 
 
 def test_for_programs_they_are_null() -> None:

@@ -29,6 +29,6 @@ def test_no_credentials_of_the_manager_are_sent() -> None:
     """All fields but those of the way: a field that is added to `Access` is a credential until it is listed here."""
     access = for_token(MANAGERS, "theirs")
     assert access.token == "theirs"
-    kept = {name for name in msgspec.structs.asdict(access) if getattr(access, name)} - {"token"}
-    assert kept <= set(WAY)
+    fields = {name for name in msgspec.structs.asdict(access) if getattr(access, name)} - {"token"}
+    assert fields <= set(WAY)
     assert all(getattr(access, name) == getattr(MANAGERS, name) for name in WAY)

@@ -65,11 +65,11 @@ def test_a_command_is_one_line_on_every_terminal(width: int) -> None:
     progress = Progress(Console(file=written, force_terminal=True, width=width, color_system=None))
     progress.show("", command)
     progress.say(sentence)
-    first, shown, *said = written.getvalue().splitlines()
+    first, shown, *lines = written.getvalue().splitlines()
     assert (first, shown) == ("", f"  {command}")
-    assert sum(command in line for line in said) == 1
-    assert " ".join(line.strip() for line in said) == f"✓ {sentence}"
-    assert [line for line in said if len(line) > width and command not in line] == []
+    assert sum(command in line for line in lines) == 1
+    assert " ".join(line.strip() for line in lines) == f"✓ {sentence}"
+    assert [line for line in lines if len(line) > width and command not in line] == []
 
 
 COMMAND = re.compile(r"(?<!`)\b(?:run|use|with|by|and|or) espalier [a-z]+ [a-z]+")

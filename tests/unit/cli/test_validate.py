@@ -212,9 +212,9 @@ def test_rules_of_crds_are_asked_as_well(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["validate", "-f", str(file)]) == 1
     told = capsys.readouterr().err.splitlines()
     line = 1 + file.read_text()[: file.read_text().index("clientId")].count("\n")
-    said = "spec.clientId: set the client that tokens must be issued for; found nothing"
+    message = "spec.clientId: set the client that tokens must be issued for; found nothing"
     assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told[0]
-    assert told[1] == f"error: {file}:{line}: {said}", "in the order of lines"
+    assert told[1] == f"error: {file}:{line}: {message}", "in the order of lines"
 
 
 def test_null_field_is_absent_as_for_an_api_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -343,10 +343,10 @@ def test_quotations_are_short_and_steer_no_terminal(
     path.write_text(yaml.safe_dump_all([tree, *others]))
     is_unknown = "bundlesRef" in written  # only a management cluster knows whether these Bundles exist
     assert run(["validate", "-f", str(path)]) == (0 if is_unknown else 1)
-    said = capsys.readouterr().err
-    assert len(said) < 10_000
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", said)
-    assert all(line.startswith(("error: ", "Warning: ")) for line in said.splitlines())
+    message = capsys.readouterr().err
+    assert len(message) < 10_000
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", message)
+    assert all(line.startswith(("error: ", "Warning: ")) for line in message.splitlines())
 
 
 def filled_in(value: Any, text: str) -> Any:

@@ -130,8 +130,8 @@ def test_member_of_etcd_blocks_nothing_without_a_node() -> None:
 def test_a_linked_object_is_as_its_check_found_it() -> None:
     linked = made("VSphereDatacenterConfig", "garden", ROOT, version="anywhere.eks.amazonaws.com/v1alpha1")
     linked["status"] |= {"specValid": False, "failureReason": "SpecInvalid", "failureMessage": "spec.network: found n"}
-    whole = tree_of(ROOT, [linked])
-    result = obstacle(whole)
+    tree = tree_of(ROOT, [linked])
+    result = obstacle(tree)
     assert result is not None
     assert (result.name, result.state.text, result.state.sentence) == (
         "garden",

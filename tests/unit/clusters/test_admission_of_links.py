@@ -110,8 +110,8 @@ def test_a_workload_cluster_manages_no_other() -> None:
 
 
 def test_cluster_of_the_configmap_is_told_from_another() -> None:
-    said = messages.no_management_cluster("garden", Key(NAMESPACE, "laptop"), names_others=False)
-    assert said.startswith(
+    message = messages.no_management_cluster("garden", Key(NAMESPACE, "laptop"), names_others=False)
+    assert message.startswith(
         '"garden" is not the management cluster; ConfigMap eksa-system/management-cluster names the management cluster '
     )
 

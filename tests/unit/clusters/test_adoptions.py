@@ -34,7 +34,7 @@ def made(uid: str = "living", name: str = "garden") -> Object:
 
 
 def record(owner: str = "living", name: str = "garden-adoption") -> Object:
-    said = Adoption(*CLUSTER, objects=("KubeadmControlPlane garden", "Cluster garden"))
+    recorded = Adoption(*CLUSTER, objects=("KubeadmControlPlane garden", "Cluster garden"))
     reference = {"apiVersion": capi.Cluster.resource.api_version, "kind": "Cluster", "name": "garden", "uid": owner}
     metadata: Tree = {
         "namespace": SYSTEM_NAMESPACE,
@@ -42,7 +42,7 @@ def record(owner: str = "living", name: str = "garden-adoption") -> Object:
         "labels": {metadata_keys.ADOPTED_LABEL: "garden"},
         "ownerReferences": [reference] if owner else [],
     }
-    tree = CONFIG_MAP.body("", "") | {"metadata": metadata, "data": {adoption.FIELD: adoption.text_of(said)}}
+    tree = CONFIG_MAP.body("", "") | {"metadata": metadata, "data": {adoption.FIELD: adoption.text_of(recorded)}}
     return Object(to_bytes(tree))
 
 

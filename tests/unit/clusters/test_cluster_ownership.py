@@ -75,12 +75,12 @@ def test_ownership_needs_a_proof_and_no_contradiction(resource: Resource, uid: s
     for (labels, by_label), (owners, by_owner), (spec, by_name) in itertools.product(LABELS, OWNERS, specs):
         metadata = {"name": "x", "namespace": "eksa-system", "labels": labels, "ownerReferences": owners}
         tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
-        said = {by_label, by_owner if uid or by_owner != "ours" else "", by_name}
+        namespaces = {by_label, by_owner if uid or by_owner != "ours" else "", by_name}
         if uid and resource in OF_CLUSTER:
-            said.add("ours")  # by its name: EKS Anywhere labels none of them
+            namespaces.add("ours")  # by its name: EKS Anywhere labels none of them
         holder = belongs(resource, as_object(tree))
-        assert (not holder) is ("ours" in said and "theirs" not in said), (labels, owners, spec, holder)
-        if "theirs" in said:
+        assert (not holder) is ("ours" in namespaces and "theirs" not in namespaces), (labels, owners, spec, holder)
+        if "theirs" in namespaces:
             assert "other" in holder or str(Key(OTHER.namespace, GARDEN.name)) in holder
         elif holder:
             assert "without the labels of any Cluster" in holder

@@ -65,13 +65,13 @@ def test_a_wrong_key_is_named_with_secret_and_remedy(dependency: Dependency, fie
     assert dependency.unusable(data, annotations) == ""
     value = data.pop(field)
     data |= {"empty": {field: b""}, "blank": {field: b" \n"}, "misnamed": {f"{field}-2": value}}.get(spoil, {})
-    said = dependency.unusable(data, annotations)
-    assert f"Secret eksa-system/{dependency.name}" in said
-    assert field in said
-    assert "add" in said or "set annotation" in said
-    assert value.decode() not in said
+    message = dependency.unusable(data, annotations)
+    assert f"Secret eksa-system/{dependency.name}" in message
+    assert field in message
+    assert "add" in message or "set annotation" in message
+    assert value.decode() not in message
     if spoil == "misnamed" and "CP" not in field:
-        assert f"{field}-2" in said
+        assert f"{field}-2" in message
 
 
 class Recording(Mapping[str, str]):

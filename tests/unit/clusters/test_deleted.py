@@ -237,7 +237,7 @@ def test_no_infrastructure_is_missing_before_a_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machines", "said"),
+    ("machines", "text"),
     [
         ([machine()], "no longer controls its machines; they and etcd stay"),
         ([machine(), machine(is_going=True)], "no longer controls its machines; they and etcd stay"),
@@ -246,12 +246,12 @@ def test_no_infrastructure_is_missing_before_a_cluster() -> None:
         ([], "Cluster API deletes the control plane machines"),
     ],
 )
-def test_machines_of_an_orphan_are_not_called_lost(machines: list[Tree], said: str) -> None:
+def test_machines_of_an_orphan_are_not_called_lost(machines: list[Tree], text: str) -> None:
     """`kubectl delete kcp --cascade=orphan`: to delete the Cluster would destroy what is healthy."""
     trees = copy.deepcopy(objects())
     control_plane = of_kind(trees, "KubeadmControlPlane")
     finalizer = "kubeadm.controlplane.cluster.x-k8s.io"
     control_plane["metadata"] |= NOW_GOING | {"uid": "control-plane", "finalizers": [finalizer]}
     message = lost_control_plane(settled_with([*trees, *machines]).capi_objects)
-    assert said in message
-    assert (f"remove its finalizers ({finalizer})" in message) is said.startswith("no longer")
+    assert text in message
+    assert (f"remove its finalizers ({finalizer})" in message) is text.startswith("no longer")

@@ -34,7 +34,7 @@ def drifts(scope: Scope) -> list[Drift]:
     )
 
 
-def said(scope: Scope) -> list[str]:
+def messages(scope: Scope) -> list[str]:
     return [str(item) for item in drifts(scope)]
 
 
@@ -66,7 +66,7 @@ def at(path: str, value: Any) -> Callable[[Tree], object]:
 
 
 def test_nothing_is_reported_about_a_cluster_in_order() -> None:
-    assert said(made(objects=objects(), status=settled())) == []
+    assert messages(made(objects=objects(), status=settled())) == []
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,10 @@ def test_edit_is_named_with_field_and_consequence(
 def test_removed_own_label_is_drift_an_added_is_not() -> None:
     trees = objects()
     of_kind(trees, "MachineHealthCheck")["metadata"]["labels"]["mine"] = "too"
-    assert said(made(objects=trees, status=settled())) == []
+    assert messages(made(objects=trees, status=settled())) == []
     ours = "cluster.x-k8s.io/cluster-name"
     of_kind(trees, "KubeadmControlPlane")["metadata"]["labels"][ours] = "other"
-    assert said(made(objects=trees, status=settled())) == [f"{KCP}: metadata.labels[{ours}]"]
+    assert messages(made(objects=trees, status=settled())) == [f"{KCP}: metadata.labels[{ours}]"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_removed_own_label_is_drift_an_added_is_not() -> None:
 )
 def test_deleted_object_is_missing_and_created_again(kind: str, expected: list[str]) -> None:
     scope = without(kind)
-    assert said(scope) == expected
+    assert messages(scope) == expected
     assert not any(item.replaces_machines for item in drifts(scope))
 
 
@@ -188,7 +188,7 @@ def test_template_of_another_part_is_not_its_own() -> None:
     result, other = (of_kind(trees, "DockerMachineTemplate", name)["spec"] for name in ("control-plane-1", "md-0-1"))
     assert result == other
     of_kind(trees, "DockerMachineTemplate", "md-0-1")["spec"]["template"]["spec"]["customImage"] = "example.com/other:1"
-    assert said(made(objects=trees, status=settled())) == [
+    assert messages(made(objects=trees, status=settled())) == [
         "DockerMachineTemplate eksa-system/garden-md-0-1: spec.template.spec.customImage"
     ]
 
@@ -217,7 +217,7 @@ def test_deleted_cluster_api_cluster_gets_no_objects() -> None:
     of_kind(trees, "Cluster")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     scope = made(objects=trees, status=settled())
     assert [item.remedy for item in drifts(scope)] == [None, None]
-    assert said(scope) == [f"{GROUP} {MISSING}", f"Cluster eksa-system/garden {BEING_DELETED}"]
+    assert messages(scope) == [f"{GROUP} {MISSING}", f"Cluster eksa-system/garden {BEING_DELETED}"]
 
 
 def workload(edit: Callable[[Tree], object]) -> list[str]:
@@ -310,9 +310,9 @@ def test_objects_of_others_are_not_compared() -> None:
     scope = made(objects=trees, status=settled())
     assert scope.capi_objects.taken
     assert "KubeadmControlPlane" in synced.incomparable(scope)
-    said = synced.unseen(scope)
-    assert said is not None
-    assert (said.status, said.reason) == ("Unknown", Reason.NOT_COMPARABLE)
+    condition = synced.unseen(scope)
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("Unknown", Reason.NOT_COMPARABLE)
 
 
 def test_unrenderable_cluster_can_not_be_compared() -> None:

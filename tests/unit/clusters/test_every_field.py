@@ -176,8 +176,8 @@ def written(path: str, value: Any, tree: Tree | None = None) -> Tree:
     """The example with a field; of a list of objects, the whole list is the value."""
     copied = copy.deepcopy(tree if tree is not None else example()[0])
     at: Any = copied["spec"]
-    whole = path.replace(GROUP, "workerNodeGroupConfigurations.0.")
-    parts = whole.partition("[]")[0].removesuffix("{}").split(".")
+    path_of_group = path.replace(GROUP, "workerNodeGroupConfigurations.0.")
+    parts = path_of_group.partition("[]")[0].removesuffix("{}").split(".")
     for part in parts[:-1]:
         at = at[int(part)] if part.isdecimal() else at.setdefault(part, {})
     at[parts[-1]] = value

@@ -62,15 +62,15 @@ def text(*refused: Any) -> Values:
     return Values(["another", "x" * 300], [*refused, 1, {}])
 
 
-def mappings(whole: Tree, arn: str) -> dict[str, Values]:
+def mappings(parent: Tree, arn: str) -> dict[str, Values]:
     """Values of the fields of a mapping; each is the whole list."""
     return {
         arn: Values(
-            [[], [whole | {arn: "b"}], [whole] * 1000], [[whole | {arn: ""}], [whole] * 1001, [{"username": "a"}]]
+            [[], [parent | {arn: "b"}], [parent] * 1000], [[parent | {arn: ""}], [parent] * 1001, [{"username": "a"}]]
         ),
-        "username": Values([[whole | {"username": "{{SessionName}}"}]], [[whole | {"username": ""}], [{arn: "a"}]]),
+        "username": Values([[parent | {"username": "{{SessionName}}"}]], [[parent | {"username": ""}], [{arn: "a"}]]),
         "groups[]": Values(
-            [[whole | {"groups": []}], [whole | {"groups": ["b"] * 100}]], [[whole | {"groups": ["b"] * 101}]]
+            [[parent | {"groups": []}], [parent | {"groups": ["b"] * 100}]], [[parent | {"groups": ["b"] * 101}]]
         ),
     }
 
@@ -183,14 +183,14 @@ def test_each_value_shows_or_is_refused() -> None:
         for kind, path, values in swept(FIELDS):
             for value in values.accepted:
                 tree = written(kind, path, value)
-                if said := await verdict(client, kind, tree):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
+                if message := await verdict(client, kind, tree):
+                    wrong.append(f"{path} {value!r} is refused: {message}")
                 elif kind not in NO_EFFECT and shown(kind, tree["spec"]) == before[kind]:
                     wrong.append(f"{path} {value!r} shows nowhere")
             for value in values.refused:
-                said = await verdict(client, kind, written(kind, path, value))
-                if f"spec.{path.partition('[]')[0]}" not in said:
-                    wrong.append(f"{path} {value!r} is {f'refused: {said}' if said else 'accepted'}")
+                message = await verdict(client, kind, written(kind, path, value))
+                if f"spec.{path.partition('[]')[0]}" not in message:
+                    wrong.append(f"{path} {value!r} is {f'refused: {message}' if message else 'accepted'}")
         return wrong
 
     assert asyncio.run(main()) == []

@@ -84,12 +84,12 @@ def distro() -> Tree:
     return tree
 
 
-WHOLE = {EKSARelease: release, Bundles: bundles, DistroRelease: distro}
+EXAMPLES = {EKSARelease: release, Bundles: bundles, DistroRelease: distro}
 
 
 def written(kind: type[KubeObject], *paths: str, value: Any) -> Tree:
     """The object with a value in these fields; of Bundles, in the entry for the version."""
-    tree = WHOLE[kind]()
+    tree = EXAMPLES[kind]()
     place = entry(tree) if kind is Bundles else tree
     for path in paths:
         below = path.removeprefix(f"spec.{ENTRY}")
@@ -205,10 +205,10 @@ def shown(scope: Scope) -> list[Any]:
     """The rendered objects of a cluster."""
     assert problem(scope) is None
     assert scope.render_input is not None, scope.missing
-    whole = rendered(scope.render_input)
-    etcd = [whole.etcd.machine_template, whole.etcd.cluster] if whole.etcd is not None else []
-    more = [*whole.extras, *etcd, *(item.body for item in authenticator.workload(scope.render_input))]
-    return [*documents(whole), *map(msgspec.to_builtins, more)]
+    rendering = rendered(scope.render_input)
+    etcd = [rendering.etcd.machine_template, rendering.etcd.cluster] if rendering.etcd is not None else []
+    more = [*rendering.extras, *etcd, *(item.body for item in authenticator.workload(scope.render_input))]
+    return [*documents(rendering), *map(msgspec.to_builtins, more)]
 
 
 @pytest.mark.parametrize("image", sampled(USED, 0, 3))
@@ -323,7 +323,7 @@ LACKING: dict[str, tuple[type[KubeObject], str, Any, str, str]] = {
 
 @pytest.mark.parametrize("what", LACKING)
 def test_a_cluster_says_what_its_release_lacks(what: str) -> None:
-    kind, path, value, reason, said = LACKING[what]
+    kind, path, value, reason, message = LACKING[what]
     tree = written(kind, path, value=value)
     if kind is DistroRelease:
         assert fields(webhook(kind, tree)) == {"status.components"}
@@ -332,7 +332,7 @@ def test_a_cluster_says_what_its_release_lacks(what: str) -> None:
     result = problem(seen(example(), tree))
     assert result is not None
     assert result.reason == reason
-    assert said in result.message
+    assert message in result.message
     assert len(result.message) < 2000, "a condition has room for 32768"
 
 
@@ -427,7 +427,7 @@ UNREADABLE: dict[type[KubeObject], tuple[Tree, str]] = {
 def test_unreadable_release_stops_only_its_clusters(kind: Any) -> None:
     """Managers of several builds share a CRD, and the newest one's is there."""
     spec, reason = UNREADABLE[kind]
-    tree = WHOLE[kind]() | {"spec": spec}
+    tree = EXAMPLES[kind]() | {"spec": spec}
     others = example(eksaVersion="v0.25.0")
     known = observer(*others, *others_of(tree), tree, with_releases=False)
     scope = known.scope(GARDEN)

@@ -41,9 +41,9 @@ def test_one_repository_is_named(name: str) -> None:
     async def main() -> str:
         return await verdict(await server([kind]), kind, [tree])
 
-    said = asyncio.run(main())
-    assert sentence in said
-    assert bool(said) == bool(sentence)
+    messages = asyncio.run(main())
+    assert sentence in messages
+    assert bool(messages) == bool(sentence)
 
 
 Kind = type[FluxConfig | GitOpsConfig]

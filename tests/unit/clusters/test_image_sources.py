@@ -193,6 +193,6 @@ def test_mirror_without_images_of_release_gets_warning(name: str) -> None:
     mirror |= {"ociNamespaces": NAMESPACES[name]} if NAMESPACES[name] else {}
     trees = SAMPLES["DockerDatacenterConfig"].cluster("team-a", "any")
     trees[0]["spec"]["registryMirrorConfiguration"] = mirror
-    said = [warning for warning in ask(trees[0], None).warnings if "ociNamespaces" in warning]
-    assert bool(said) is (name == "packages")
-    assert said in ([], [f"spec.registryMirrorConfiguration.ociNamespaces: {messages.not_mirrored([PUBLIC])}"])
+    warnings = [warning for warning in ask(trees[0], None).warnings if "ociNamespaces" in warning]
+    assert bool(warnings) is (name == "packages")
+    assert warnings in ([], [f"spec.registryMirrorConfiguration.ociNamespaces: {messages.not_mirrored([PUBLIC])}"])

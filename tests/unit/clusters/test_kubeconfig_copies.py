@@ -61,7 +61,7 @@ class Story:
         self,
         *,
         noted: str = "",
-        said: str = "",
+        earlier: str = "",
         owners: list[Tree] = OWNED,
         content: bytes | None = KUBECONFIG,
         made: bool = True,
@@ -71,8 +71,8 @@ class Story:
         """One reconcile: annotations and status of the Cluster, and the Secret of Cluster API."""
         cluster = example()[0]
         cluster["metadata"] |= {"annotations": {metadata_keys.KUBECONFIG_ANNOTATION: noted}, "namespace": namespace}
-        condition = {"type": names.KUBECONFIG_COPIED, "status": "False", "reason": said, "message": "as before"}
-        cluster["status"] = {"conditions": [condition] if said else []}
+        condition = {"type": names.KUBECONFIG_COPIED, "status": "False", "reason": earlier, "message": "as before"}
+        cluster["status"] = {"conditions": [condition] if earlier else []}
         there = objects()
         secret = next(tree for tree in there if tree["kind"] == "Secret")
         for tree in there:
@@ -81,8 +81,8 @@ class Story:
         secret["metadata"] |= {"ownerReferences": owners}
         secret["metadata"]["labels"] |= labels or {}
         secret["data"] = {"value": base64.b64encode(content or b"").decode()}
-        kept = [item for item in there if (item is not secret or content is not None) and (made or item is secret)]
-        p = self.env.begin(cluster, datacenter(), *kept, key=Key(namespace, "garden"))
+        remaining = [item for item in there if (item is not secret or content is not None) and (made or item is secret)]
+        p = self.env.begin(cluster, datacenter(), *remaining, key=Key(namespace, "garden"))
         await kubeconfig_copies.keep(p)
         return p
 
@@ -102,7 +102,7 @@ def story(
     run(main, epoch=EPOCH, seed=1)
 
 
-def said(p: ClusterContext) -> str | None:
+def reason_of(p: ClusterContext) -> str | None:
     return p.copied.reason if p.copied is not None else None
 
 
@@ -132,14 +132,14 @@ def test_copy_is_recorded_and_an_obstacle_is_reported(
 ) -> None:
     async def tell(story: Story) -> None:
         p = await story.keep()
-        assert said(p) == reason
+        assert reason_of(p) == reason
         noted = [patch["metadata"]["annotations"] for patch in story.server.written]
         assert noted == ([{metadata_keys.KUBECONFIG_ANNOTATION: digest()}] if reason is None else [])
         assert story.asked() == asked
         pause = TRY_EVERY if reason else CHECK_EVERY
         await asyncio.sleep(pause - 1)
         assert story.due == []
-        await story.keep(said=reason or "", noted="" if reason else digest())
+        await story.keep(earlier=reason or "", noted="" if reason else digest())
         assert story.asked() == [], "in between nothing is asked"
         await asyncio.sleep(2)
         assert story.due == [GARDEN]
@@ -150,7 +150,7 @@ def test_copy_is_recorded_and_an_obstacle_is_reported(
 def test_started_manager_asks_only_after_an_obstacle() -> None:
     async def quiet(story: Story) -> None:
         p = await story.keep(noted=digest())
-        assert (said(p), story.asked()) == (None, [])
+        assert (reason_of(p), story.asked()) == (None, [])
         await asyncio.sleep(CHECK_EVERY + 1)
         assert story.due == [GARDEN]
         assert story.asked() == []
@@ -158,8 +158,8 @@ def test_started_manager_asks_only_after_an_obstacle() -> None:
         assert story.asked() == ["POST"], "somebody may have deleted it"
 
     async def troubled(story: Story) -> None:
-        p = await story.keep(noted=digest(), said=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
-        assert (said(p), story.asked()) == (None, ["POST"])
+        p = await story.keep(noted=digest(), earlier=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
+        assert (reason_of(p), story.asked()) == (None, ["POST"])
 
     story(quiet)
     story(troubled)
@@ -173,8 +173,8 @@ def test_copy_is_created_again_but_never_overwritten(answer: Response, reason: s
     """The object there by now is the copy, or the user's own."""
 
     async def tell(story: Story) -> None:
-        p = await story.keep(noted=digest(), said=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
-        assert (said(p), story.asked()) == (reason, ["POST"])
+        p = await story.keep(noted=digest(), earlier=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
+        assert (reason_of(p), story.asked()) == (reason, ["POST"])
         await asyncio.sleep(pause - 1)
         assert story.due == []
         await asyncio.sleep(2)
@@ -189,7 +189,7 @@ def test_renewed_kubeconfig_is_copied_at_once() -> None:
         assert story.asked() == ["POST", "PATCH"]
         await asyncio.sleep(CHECK_EVERY / 2)
         p = await story.keep(noted=digest(), content=b"renewed")
-        assert (said(p), story.asked()) == (None, ["POST", "PATCH"])
+        assert (reason_of(p), story.asked()) == (None, ["POST", "PATCH"])
         await story.keep(noted=digest(b"renewed"), content=b"renewed")
         assert story.asked() == []
         await asyncio.sleep(CHECK_EVERY - 1)
@@ -229,11 +229,11 @@ def test_nothing_is_remembered_of_a_deleted_cluster() -> None:
 @pytest.mark.parametrize("trouble", ["", Reason.KUBECONFIG_COPY_NOT_ALLOWED])
 def test_kubeconfig_without_copies_is_not_reported(trouble: str) -> None:
     async def disabled(story: Story) -> None:
-        assert said(await story.keep(said=trouble)) is None
+        assert reason_of(await story.keep(earlier=trouble)) is None
         assert story.asked() == []
 
     async def beside(story: Story) -> None:
-        assert said(await story.keep(said=trouble, namespace="eksa-system")) is None
+        assert reason_of(await story.keep(earlier=trouble, namespace="eksa-system")) is None
         assert story.asked() == []
 
     story(disabled, enabled=False)
@@ -256,7 +256,7 @@ def test_only_the_kubeconfig_of_the_cluster_is_copied(
 ) -> None:
     async def tell(story: Story) -> None:
         p = await story.keep(owners=owners, content=content, made=made)
-        assert (said(p), story.asked()) == (reason, [])
+        assert (reason_of(p), story.asked()) == (reason, [])
 
     story(tell)
 
@@ -273,7 +273,7 @@ def test_only_the_kubeconfig_of_the_cluster_is_copied(
 def test_labelled_kubeconfig_is_that_of_the_cluster(labels: Mapping[str, str], copied: bool) -> None:
     async def tell(story: Story) -> None:
         p = await story.keep(owners=[], labels=labels)
-        assert said(p) == (None if copied else Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER)
+        assert reason_of(p) == (None if copied else Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER)
         assert story.asked() == (["POST", "PATCH"] if copied else [])
 
     story(tell)

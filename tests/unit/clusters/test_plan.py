@@ -30,7 +30,7 @@ def changes(scope: Scope) -> list[Change]:
     return plan.changes(wanted, capi_objects)
 
 
-def said(changes: list[Change]) -> list[tuple[str, str]]:
+def descriptions(changes: list[Change]) -> list[tuple[str, str]]:
     return [(change.resource.kind, change.body["metadata"]["name"]) for change in changes]
 
 
@@ -39,7 +39,7 @@ def test_nothing_is_written_for_a_cluster_in_order() -> None:
 
 
 def test_new_cluster_is_written_in_order_of_references() -> None:
-    kinds = [kind for kind, _ in said(changes(made(objects=[])))]
+    kinds = [kind for kind, _ in descriptions(changes(made(objects=[])))]
     assert kinds == [
         "DockerMachineTemplate",
         "DockerCluster",
@@ -62,7 +62,7 @@ def test_scaling_a_group_writes_its_deployment_alone() -> None:
 
 def test_templates_with_other_image_get_the_next_name() -> None:
     results = changes(made(objects=objects(), kubernetesVersion="1.36"))
-    assert said(results) == [
+    assert descriptions(results) == [
         ("DockerMachineTemplate", "garden-control-plane-2"),
         ("KubeadmControlPlane", "garden"),
         ("DockerMachineTemplate", "garden-md-0-2"),
@@ -87,10 +87,10 @@ def test_rollback_lets_coredns_version_go_down_once() -> None:
 
 
 def test_coredns_of_others_is_not_annotated() -> None:
-    kept = objects(version="1.36")
-    control_plane = next(tree for tree in kept if tree["kind"] == "KubeadmControlPlane")
+    unchanged = objects(version="1.36")
+    control_plane = next(tree for tree in unchanged if tree["kind"] == "KubeadmControlPlane")
     control_plane["metadata"].setdefault("annotations", {})[SKIP_COREDNS_ANNOTATION] = "ours"
-    (_, change, *_) = changes(made(objects=kept))
+    (_, change, *_) = changes(made(objects=unchanged))
     assert change.fields[-1] == "spec.version"
     assert SKIP_COREDNS_ANNOTATION not in change.body["metadata"].get("annotations", {})
 
@@ -99,7 +99,7 @@ def test_other_taints_give_a_config_the_next_name() -> None:
     taints = [{"key": "a", "effect": "PreferNoSchedule"}]
     groups = [{"name": "md-0", "count": 2, "taints": taints}]
     results = changes(made(objects=objects(), workerNodeGroupConfigurations=groups))
-    assert said(results) == [("KubeadmConfigTemplate", "garden-md-0-2"), ("MachineDeployment", "garden-md-0")]
+    assert descriptions(results) == [("KubeadmConfigTemplate", "garden-md-0-2"), ("MachineDeployment", "garden-md-0")]
 
 
 def test_field_changed_by_others_is_reverted() -> None:

@@ -86,22 +86,22 @@ def test_upgrades_by_annotations_end_by_annotations() -> None:
 
 @pytest.mark.parametrize("observed", [0, 1])
 def test_refusal_of_the_present_generation_is_reported(observed: int) -> None:
-    said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
+    refused_changes = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     outdated: Tree = {"upToDateReplicas": 0, "observedGeneration": observed}
-    assert ready_of(cluster(asked(), annotations=said, **outdated)) == (
+    assert ready_of(cluster(asked(), annotations=refused_changes, **outdated)) == (
         Reason.IN_PLACE_UPGRADE_REFUSED,
         "files of it can't be changed in place",
     )
     older = {IN_PLACE_REFUSED: refusal(0, "files of it can't be changed in place")}
     assert ready_of(cluster(asked(), annotations=older, **outdated))[0] != Reason.IN_PLACE_UPGRADE_REFUSED
-    assert ready_of(cluster(asked(), annotations=said, version="1.35"))[0] == "ControlPlaneReady", (
+    assert ready_of(cluster(asked(), annotations=refused_changes, version="1.35"))[0] == "ControlPlaneReady", (
         "nothing is left to do"
     )
 
 
 def test_with_the_fallback_a_refusal_is_a_rollout() -> None:
-    said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
-    scope = cluster(asked(fallback="RollingUpdate"), annotations=said, upToDateReplicas=0, version="1.35")
+    refused_changes = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
+    scope = cluster(asked(fallback="RollingUpdate"), annotations=refused_changes, upToDateReplicas=0, version="1.35")
     assert ready_of(scope)[0] == Reason.ROLLING_UPGRADE_IN_PROGRESS
 
 

@@ -38,7 +38,7 @@ def report(scope: Scope, outcome: Outcome = WAITING) -> ClusterStatus:
     return status_of(scope, outcome, NOW)
 
 
-def said(status: ClusterStatus) -> dict[str, str]:
+def states(status: ClusterStatus) -> dict[str, str]:
     """Conditions as `True` or `False/Reason`."""
     return {
         item.type: "True" if item.status == "True" else f"{item.status}/{item.reason}" for item in status.conditions
@@ -53,7 +53,7 @@ def condition(status: ClusterStatus, type_: str) -> Condition:
 def test_everything_is_waited_for_at_first() -> None:
     status = report(scope(*example()))
     assert status.phase == "Pending"
-    assert said(status) == {
+    assert states(status) == {
         "ControlPlaneInitialized": "False/ControlPlaneInitializationInProgress",
         "ControlPlaneReady": "False/ControlPlaneInitializationInProgress",
         "DefaultCNIConfigured": "False/ControlPlaneNotReady",
@@ -67,7 +67,7 @@ def test_everything_is_waited_for_at_first() -> None:
 @pytest.mark.demand("L32", "I11", "I12", "I26")
 def test_ready_cluster_has_its_generations_written() -> None:
     status = report(made(objects=objects()), Done())
-    assert {type_ for type_, value in said(status).items() if value != "True"} == {"Synced"}
+    assert {type_ for type_, value in states(status).items() if value != "True"} == {"Synced"}
     assert (status.phase, status.ready, status.spec_valid) == ("Running", True, True)
     assert (status.observed_generation, status.children_observed_generation) == (1, 1)
     assert condition(status, "WorkersReady").message == "2 of 2 worker nodes are ready"
@@ -265,9 +265,9 @@ def test_uncounted_deployment_is_not_up_to_date() -> None:
     made_objects = objects()
     deployment = next(tree for tree in made_objects if tree["kind"] == "MachineDeployment")
     status = report(made(objects=[*made_objects, machine_set(deployment)]))
-    assert said(status)["WorkersReady"] == "True"
+    assert states(status)["WorkersReady"] == "True"
     status = report(made(objects=[*made_objects, machine_set(deployment, version="v1.34.4-eks-1-34-1")]))
-    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert states(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
     assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 to replace")
 
 
@@ -304,7 +304,7 @@ def test_workers_with_late_flags_are_not_ready() -> None:
     after = [before[0] | {"kubeletConfiguration": {"maxPods": 44}}, before[1]]
     stood = objects(workerNodeGroupConfigurations=before)
     status = report(made(objects=stood, workerNodeGroupConfigurations=after))
-    assert said(status)["WorkersReady"] == "False/InPlaceUpgradeInProgress"
+    assert states(status)["WorkersReady"] == "False/InPlaceUpgradeInProgress"
     told = condition(status, "WorkersReady").message
     assert told == "2 worker machines are upgraded in place after the control plane"
 
@@ -314,10 +314,10 @@ def test_workers_replaced_later_are_not_ready() -> None:
     stood = objects(workerNodeGroupConfigurations=[{"name": "one", "count": 2}, {"name": "two", "count": 2}])
     groups: list[Tree] = [{"name": "one", "count": 2} | TAINTED, {"name": "two", "count": 2}]
     status = report(made(objects=stood, workerNodeGroupConfigurations=groups))
-    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert states(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
     assert "worker machines are being replaced: 2 of 4 are up to date" in condition(status, "WorkersReady").message
     written = objects(workerNodeGroupConfigurations=groups)
-    assert said(report(made(objects=written, workerNodeGroupConfigurations=groups)))["WorkersReady"] == "True"
+    assert states(report(made(objects=written, workerNodeGroupConfigurations=groups)))["WorkersReady"] == "True"
 
 
 def test_replaced_workers_are_not_called_in_place() -> None:
@@ -325,13 +325,13 @@ def test_replaced_workers_are_not_called_in_place() -> None:
     groups = [{"name": "md-0", "count": 2} | IN_PLACE_OR_ELSE | TAINTED]
     stood = objects(workers={"upToDateReplicas": 1}, workerNodeGroupConfigurations=groups)
     status = report(made(objects=stood, workerNodeGroupConfigurations=groups, status=settled()), Done())
-    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert states(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
 
 
 def test_unseen_machine_set_says_nothing_of_workers() -> None:
     """The deployment has counted, and its counts are those of the template before."""
     unseen = [tree for tree in objects() if tree["kind"] != "MachineSet"]
-    assert said(report(made(objects=unseen)))["WorkersReady"] == "False/OutdatedInformation"
+    assert states(report(made(objects=unseen)))["WorkersReady"] == "False/OutdatedInformation"
     assert not report(made(objects=unseen)).ready
 
 
@@ -355,8 +355,8 @@ def test_cluster_without_its_network_is_not_ready() -> None:
     without = objects()
     next(tree for tree in without if tree["kind"] == "Cluster")["metadata"]["annotations"] = {}
     status = report(made(objects=without))
-    assert (status.control_plane_ready, said(status)["WorkersReady"]) == (True, "True")
-    assert said(status)["DefaultCNIConfigured"] == "False/DefaultCNIInstallationInProgress"
+    assert (status.control_plane_ready, states(status)["WorkersReady"]) == (True, "True")
+    assert states(status)["DefaultCNIConfigured"] == "False/DefaultCNIInstallationInProgress"
     assert (status.ready, condition(status, "Ready").reason) == (False, "DefaultCNIInstallationInProgress")
 
 
@@ -369,8 +369,8 @@ def test_machines_of_a_removed_group_are_too_many() -> None:
 def test_fresh_upgrade_is_ready_nowhere() -> None:
     """Everything that is there is ready, but it is not what is asked for: nobody may read True."""
     status = report(made(objects=objects(version="1.35"), kubernetesVersion="1.36"))
-    assert said(status)["ControlPlaneReady"] == "False/OutdatedInformation"
-    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert states(status)["ControlPlaneReady"] == "False/OutdatedInformation"
+    assert states(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
     assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 to replace")
 
 
@@ -457,8 +457,8 @@ def test_a_change_is_not_judged_before_it_has_settled() -> None:
     judged = report(before, Wait("ClusterInvalid", "count"))
     assert (judged.failure_reason, condition(judged, "SpecValid").observed_generation) == ("ClusterInvalid", 1)
     fresh = msgspec.structs.replace(before, settling=wait)
-    assert (report(fresh, wait).failure_reason, "SpecValid" in said(report(fresh, wait))) == (None, False)
-    assert said(report(fresh, wait))["Ready"] == "False/ControlPlaneInitializationInProgress"
+    assert (report(fresh, wait).failure_reason, "SpecValid" in states(report(fresh, wait))) == (None, False)
+    assert states(report(fresh, wait))["Ready"] == "False/ControlPlaneInitializationInProgress"
 
     tree = example(controlPlaneConfiguration={"count": 3})[0]
     tree["metadata"]["generation"] = 2
@@ -467,7 +467,7 @@ def test_a_change_is_not_judged_before_it_has_settled() -> None:
     assert (status.failure_reason, status.spec_valid) == (None, False)
     assert condition(status, "SpecValid") == condition(judged, "SpecValid"), "of the generation that was judged"
     ready = report(msgspec.structs.replace(made(objects=objects()), settling=wait), wait)
-    assert said(ready)["Ready"] == "False/Settling"
+    assert states(ready)["Ready"] == "False/Settling"
 
 
 @pytest.mark.demand("L34")
@@ -481,7 +481,7 @@ def test_paused_cluster_reports_its_state() -> None:
     old = settled(observedGeneration=7)
     status = report(made(objects=objects(workers={"readyReplicas": 1}), status=old, annotations=pause), Done())
     assert status.observed_generation == 7
-    assert said(status)["WorkersReady"] == "False/NodesNotReady"
+    assert states(status)["WorkersReady"] == "False/NodesNotReady"
 
 
 @pytest.mark.parametrize(("annotations", "phase"), [({PAUSED_ANNOTATION: "true"}, "Running"), ({}, "Upgrading")])
@@ -504,12 +504,12 @@ def test_changes_that_nobody_makes_are_not_reported(marks: dict[str, Any], reaso
     before = [{"name": "one", "count": 2} | IN_PLACE]
     after = [before[0] | {"kubeletConfiguration": {"maxPods": 44}}]
     stood = made(objects=objects(workerNodeGroupConfigurations=before), workerNodeGroupConfigurations=after, **marks)
-    assert said(report(stood, Done()))["WorkersReady"] == reason
+    assert states(report(stood, Done()))["WorkersReady"] == reason
 
 
 def test_record_of_management_cluster_is_calm_and_true() -> None:
     status = report(scope(key=Key("default", "laptop")), Done())
-    assert said(status) == {
+    assert states(status) == {
         "ControlPlaneInitialized": "True",
         "ControlPlaneReady": "True",
         "WorkersReady": "True",
@@ -540,7 +540,7 @@ def test_parts_are_deleted_once_cluster_api_deletes(begun: bool, expected: str) 
     for item in there:
         if begun and item["kind"] == "Cluster":
             item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    result = said(report(scope(tree, *example()[1:], *there), Wait("Deleting", "waiting")))
+    result = states(report(scope(tree, *example()[1:], *there), Wait("Deleting", "waiting")))
     assert (result["ControlPlaneReady"], result["WorkersReady"]) == (expected, expected)
     assert result["ControlPlaneInitialized"] == "True"
 
@@ -562,7 +562,7 @@ def test_status_of_an_older_manager_is_rewritten() -> None:
     tree = example()[0]
     tree["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "reconciledGeneration": 1}
     status = report(scope(tree))
-    assert said(status)["Ready"].startswith("False/")
+    assert states(status)["Ready"].startswith("False/")
 
 
 def _tree(first: Condition) -> dict[str, Any]:
@@ -592,7 +592,7 @@ def test_a_reason_under_its_earlier_name_is_not_kept() -> None:
     """As a manager before this one wrote it."""
     old = {"type": "Synced", "status": "Unknown", "reason": "NotLookedYet", "message": "waiting"}
     status = report(made(objects=objects(), status=settled(conditions=[old])), Done())
-    assert said(status)["Synced"] == "Unknown/NotYetCompared"
+    assert states(status)["Synced"] == "Unknown/NotYetCompared"
 
 
 @pytest.mark.parametrize("mark", ["settled", gate.OPENED])
@@ -616,11 +616,11 @@ def test_missing_linked_object_claims_no_creation(mark: str) -> None:
 def test_a_lost_cni_is_said_until_it_is_compared_again() -> None:
     lost = {"type": "DefaultCNIConfigured", "status": "False", "reason": "DefaultCNIMissing", "message": "gone"}
     before = made(objects=objects(), status=settled(conditions=[lost]))
-    assert said(report(before, Done()))["DefaultCNIConfigured"] == "False/DefaultCNIMissing"
+    assert states(report(before, Done()))["DefaultCNIConfigured"] == "False/DefaultCNIMissing"
     seen = msgspec.structs.replace(before, lost_cni=())
-    assert said(report(seen, Done()))["DefaultCNIConfigured"] == "True"
+    assert states(report(seen, Done()))["DefaultCNIConfigured"] == "True"
     without_layers = msgspec.structs.replace(before, isolation=Isolation.GATE)  # nobody compares it any longer
-    assert said(report(without_layers, Done()))["DefaultCNIConfigured"] == "True"
+    assert states(report(without_layers, Done()))["DefaultCNIConfigured"] == "True"
 
 
 def test_machines_are_held_around_an_in_place_upgrade() -> None:
@@ -639,12 +639,12 @@ def test_image_invalid_later_keeps_steady_cluster() -> None:
     steady = made(objects=objects(), status=settled())
     status = report(msgspec.structs.replace(steady, render_input=None, problem=broken), Done())
     assert status.spec_valid
-    assert said(status) == said(report(steady, Done())) | {"Synced": "Unknown/NotComparable"}
+    assert states(status) == states(report(steady, Done())) | {"Synced": "Unknown/NotComparable"}
     assert str(broken) in condition(status, "Synced").message
     changed = made(objects=objects(), status=settled(observedGeneration=0))
     status = report(msgspec.structs.replace(changed, render_input=None, problem=broken), Done())
     assert not status.spec_valid
-    assert said(status)["SpecValid"] == f"False/{Reason.BUNDLES_INVALID}"
+    assert states(status)["SpecValid"] == f"False/{Reason.BUNDLES_INVALID}"
 
 
 def test_image_needed_later_keeps_steady_cluster() -> None:
@@ -662,8 +662,8 @@ def test_image_needed_later_keeps_steady_cluster() -> None:
     lacking = "the release has no images for clusters with DockerDatacenterConfig (docker.gatekeeper)"
     status = report(seen(), Done())
     assert status.spec_valid
-    assert said(status)["Synced"] == "Unknown/NotComparable"
+    assert states(status)["Synced"] == "Unknown/NotComparable"
     assert lacking in condition(status, "Synced").message
     status = report(seen(observedGeneration=0), Done())
-    assert said(status)["SpecValid"] == "False/EksaVersionInvalid"
+    assert states(status)["SpecValid"] == "False/EksaVersionInvalid"
     assert lacking in condition(status, "SpecValid").message

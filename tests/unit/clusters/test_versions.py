@@ -208,9 +208,9 @@ def test_a_release_brings_its_own_kubernetes_versions() -> None:
 def test_versions_outside_the_release_are_not_allowed() -> None:
     newest = edited({KUBERNETES: "1.36"})
     for wanted in ("1.34", "1.38"):
-        said = refused(ask(edited({KUBERNETES: wanted}), newest))["spec.kubernetesVersion"]
-        assert f"found {wanted}; allowed: 1.36" in said
-        assert "1.37" not in said
+        message = refused(ask(edited({KUBERNETES: wanted}), newest))["spec.kubernetesVersion"]
+        assert f"found {wanted}; allowed: 1.36" in message
+        assert "1.37" not in message
     step = refused(ask(edited({KUBERNETES: "1.36"}), edited({KUBERNETES: "1.34"})))["spec.kubernetesVersion"]
     assert step.endswith("; allowed: 1.34 or 1.35")
 

@@ -88,10 +88,10 @@ def facts(ends: str = "2026-02-01") -> ReleaseFacts:
             "versionsBundles": [{"kubeVersion": "1.35", "endOfStandardSupport": ends, "cilium": {"manifest": {}}}],
         },
     }
-    kept = only_support(Object(to_bytes(bundles)))
-    assert b"cilium" not in kept.raw
-    assert b"managedFields" not in kept.raw
-    return ReleaseFacts([Object(to_bytes(release)).decode(EKSARelease)], [kept.decode(Bundles)])
+    reduced = only_support(Object(to_bytes(bundles)))
+    assert b"cilium" not in reduced.raw
+    assert b"managedFields" not in reduced.raw
+    return ReleaseFacts([Object(to_bytes(release)).decode(EKSARelease)], [reduced.decode(Bundles)])
 
 
 def row(object_: Object, facts_: ReleaseFacts | None = None, **managers: str) -> ClusterRow:

@@ -336,9 +336,9 @@ def test_a_new_cluster_is_merged_into_a_users_file(tmp_path: Path) -> None:
     assert merged.contexts == ["garden-admin@garden", "other-admin@other"]
     assert merged.current_context == "garden-admin@garden"
     assert merged.context("other-admin@other").server == "https://other.test:6443"
-    kept = yaml.safe_load(file.read_text())
-    assert kept["extensions"][0]["name"] == "mine"
-    assert kept["clusters"][0]["cluster"]["extensions"] == [{"name": "theirs"}]
+    written = yaml.safe_load(file.read_text())
+    assert written["extensions"][0]["name"] == "mine"
+    assert written["clusters"][0]["cluster"]["extensions"] == [{"name": "theirs"}]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in file.parent.iterdir()] == ["config"]
 

@@ -246,15 +246,15 @@ def test_answers_of_foreign_clusters_have_lower_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"server": "http://10.0.0.1"}, "server: found an address that begins with http://"),
         ({"insecure-skip-tls-verify": True}, "insecure-skip-tls-verify: found true"),
         ({"server": "https://me:PASSWORD@10.0.0.1"}, "server holds a user name or password"),
     ],
 )
-def test_kubeconfig_from_secret_must_say_whom_to_trust(fields: dict[str, object], said: str) -> None:
-    with pytest.raises(KubeconfigError, match=said) as refusal:
+def test_kubeconfig_from_secret_must_say_whom_to_trust(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(KubeconfigError, match=message) as refusal:
         Kubeconfig.parse(of_cluster(**fields)).context()
     assert "PASSWORD" not in str(refusal.value)
 

@@ -17,8 +17,8 @@ from tests.support.servers.small_server import SmallServer, client_of
     [(State.ADOPTED, "was taken over before"), (State.OURS, "is of this manager: nothing to take over")],
 )
 async def test_clusters_of_this_manager_were_not_taken_over(state: State, sentence: str) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     client: Client = client_of(server := SmallServer())
-    adopter = Adopter(client, NoRules(), said.append)  # type: ignore[arg-type]
+    adopter = Adopter(client, NoRules(), messages.append)  # type: ignore[arg-type]
     await adopter._adopt(ClusterPlan(Key("default", "garden"), state, "Docker", "1.35", "v0.26.0"))
-    assert (said, server.requests) == ([f"cluster default/garden {sentence}"], [])
+    assert (messages, server.requests) == ([f"cluster default/garden {sentence}"], [])

@@ -27,11 +27,11 @@ def context() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 def left_behind(main: Coroutine[Any, Any, socket.socket]) -> list[str]:
     """The garbage collector's findings about the loop that ran this, beside the socket that it gave."""
     gc.collect()  # of earlier tests
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         with closing(asyncio.run(main)):
             gc.collect()
-        return [str(item.message) for item in said]
+        return [str(item.message) for item in caught]
 
 
 def test_connection_without_close_notify_ends() -> None:

@@ -53,8 +53,8 @@ def test_a_failed_test_keeps_few_files(tmp_path: Path) -> None:
 
 def test_many_failed_tests_keep_few_files_together(tmp_path: Path) -> None:
     left = LeftFiles(2 * MIB, 3 * MIB + MIB // 2)
-    kept = [not left.after(written(tmp_path / str(number), 1)) for number in range(5)]
-    assert kept == [True, True, True, False, False]
+    remaining = [not left.after(written(tmp_path / str(number), 1)) for number in range(5)]
+    assert remaining == [True, True, True, False, False]
 
 
 def test_the_largest_folders_go_at_the_end(tmp_path: Path) -> None:

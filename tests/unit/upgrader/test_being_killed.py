@@ -87,10 +87,10 @@ def restore(folder: Path, copy: Path) -> None:
     copy.chmod(folder.stat().st_mode)
     wanted = {entry.name: entry for entry in os.scandir(folder)}
     for entry in os.scandir(copy):
-        kept = wanted.get(entry.name)
-        if kept is not None and kept.is_dir() and entry.is_dir(follow_symlinks=False):
+        expected = wanted.get(entry.name)
+        if expected is not None and expected.is_dir() and entry.is_dir(follow_symlinks=False):
             continue
-        if kept is not None and not kept.is_dir() and kept.inode() == entry.inode():
+        if expected is not None and not expected.is_dir() and expected.inode() == entry.inode():
             del wanted[entry.name]
         elif entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry)

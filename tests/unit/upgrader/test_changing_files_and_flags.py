@@ -89,7 +89,7 @@ def upgrade(node: Simulated) -> None:
 
 
 def restarts(node: Simulated) -> list[str]:
-    return [said.split()[2] for said in node.commands.ran if said.startswith("systemctl restart")]
+    return [command.split()[2] for command in node.commands.ran if command.startswith("systemctl restart")]
 
 
 def pod(node: Simulated, component: str = "kube-apiserver") -> Any:

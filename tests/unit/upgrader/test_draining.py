@@ -184,18 +184,18 @@ def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
 def test_unlimited_drain_names_what_it_waits_for(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.make("web-2")
     scene.guard("web-2")
-    said = []
+    messages = []
 
     def after_an_hour() -> None:
-        said.append(scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION])
+        messages.append(scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION])
         scene.give_way()
 
-    scene.later[4.0] = lambda: said.append(scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION])
+    scene.later[4.0] = lambda: messages.append(scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION])
     scene.later[3600.0] = after_an_hour
 
     assert scene.drain(timeout=0) == "the node is drained; 1 pods were evicted"
 
-    assert said == [f"default/web-2: {NEEDS}"] * 2
+    assert messages == [f"default/web-2: {NEEDS}"] * 2
     assert capsys.readouterr().out.count(NEEDS) == 1
     assert DRAIN_BLOCKED_ANNOTATION not in scene.node()["metadata"]["annotations"]
 

@@ -27,9 +27,9 @@ def test_program_needs_nothing_but_standard_library(tmp_path: Path) -> None:
         f"import {image.PACKAGE}.main, http.client, ssl\n"
         "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
     )
-    said = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True)
 
-    loaded = set(said.stdout.split())
+    loaded = set(result.stdout.split())
     assert "espalier" in loaded
     assert loaded <= {*sys.stdlib_module_names, "espalier"}
 

@@ -91,14 +91,14 @@ def test_each_step_may_run_twice(node: Simulated) -> None:
             continue
         node.step(name)
         assert node.disk() == before
-        assert not [said for said in node.commands.ran[ran:] if "restart" in said or "upgrade" in said]
+        assert not [command for command in node.commands.ran[ran:] if "restart" in command or "upgrade" in command]
 
 
 @pytest.mark.demand("U39")
 def test_worker_is_upgraded_with_kubeadm_upgrade_node(worker: Simulated) -> None:
     upgrade(worker)
 
-    assert [said for said in worker.commands.ran if "kubeadm" in said] == [
+    assert [command for command in worker.commands.ran if "kubeadm" in command] == [
         "/usr/bin/kubeadm upgrade node --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration"
     ]
     assert worker.installed() == new_programs()
@@ -109,7 +109,7 @@ def test_coredns_is_left_to_cluster_api(node: Simulated) -> None:
     node.step("copy")
     node.step("kubeadm")
 
-    assert [said for said in node.commands.ran if "kubeadm upgrade" in said] == [
+    assert [command for command in node.commands.ran if "kubeadm upgrade" in command] == [
         f"/usr/bin/kubeadm upgrade apply {NEW} --yes "
         "--ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration --skip-phases=addon/coredns"
     ]
@@ -123,8 +123,8 @@ def test_kubeadm_is_allowed_version_of_distributor(tmp_path: Path) -> None:
         distributed.step("copy")
         steps.kubeadm(distributed.node, version, steps.KubeadmOptions(steps.FIRST), distributed.changes)
 
-        [said] = [said for said in distributed.commands.ran if "kubeadm upgrade" in said]
-        assert f"upgrade apply {version} --yes --allow-experimental-upgrades --force " in said
+        [command] = [command for command in distributed.commands.ran if "kubeadm upgrade" in command]
+        assert f"upgrade apply {version} --yes --allow-experimental-upgrades --force " in command
 
 
 def test_kubeadm_gets_the_patches_of_the_node(worker: Simulated) -> None:
@@ -133,14 +133,14 @@ def test_kubeadm_gets_the_patches_of_the_node(worker: Simulated) -> None:
     how = steps.KubeadmOptions(steps.WORKER, ["Swap"], "/etc/kubernetes/patches")
     steps.kubeadm(worker.node, NEW, how, worker.changes)
 
-    assert [said for said in worker.commands.ran if "kubeadm" in said] == [
+    assert [command for command in worker.commands.ran if "kubeadm" in command] == [
         "/usr/bin/kubeadm upgrade node --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration,Swap "
         "--patches=/etc/kubernetes/patches"
     ]
 
 
 def ran_kubeadm(node: Simulated) -> list[str]:
-    return [" ".join(said.split()[1:3]) for said in node.commands.ran if "kubeadm upgrade" in said]
+    return [" ".join(command.split()[1:3]) for command in node.commands.ran if "kubeadm upgrade" in command]
 
 
 def version_of_the_api_server(node: Simulated) -> str:
@@ -185,8 +185,8 @@ def test_backups_of_kubeadm_go_and_earlier_stay(node: Simulated) -> None:
         file.write_text("kept")
     for name in STEPS[:-1]:
         node.step(name)
-    kept = [name for name in node.files.names("/etc/kubernetes/tmp") if "backup" in name]
-    assert len(kept) == 3, "manifests and etcd of this upgrade, and an earlier one"
+    backups = [name for name in node.files.names("/etc/kubernetes/tmp") if "backup" in name]
+    assert len(backups) == 3, "manifests and etcd of this upgrade, and an earlier one"
     (node.root / "etc/kubernetes/tmp/meanwhile").mkdir()
 
     node.step("done")
@@ -251,7 +251,7 @@ def test_containers_survive_a_containerd_upgrade(node: Simulated) -> None:
     node.step("copy")
     node.step("containerd")
 
-    assert [said for said in node.commands.ran if said.startswith("systemctl") and "show" not in said] == [
+    assert [command for command in node.commands.ran if command.startswith("systemctl") and "show" not in command] == [
         "systemctl reset-failed containerd.service",
         "systemctl restart containerd.service",
     ]
@@ -367,8 +367,8 @@ def test_new_kubelet_stays_if_its_node_is_unreadable(node: Simulated) -> None:
 def test_service_runs_when_systemd_says_both_words(
     node: Simulated, monkeypatch: pytest.MonkeyPatch, active: str, sub: str, runs: bool
 ) -> None:
-    said = f"LoadState=loaded\nActiveState={active}\nSubState={sub}\n"
-    monkeypatch.setattr(node.commands, "run", lambda *_: Result(0, said))
+    output = f"LoadState=loaded\nActiveState={active}\nSubState={sub}\n"
+    monkeypatch.setattr(node.commands, "run", lambda *_: Result(0, output))
 
     assert show(node.node, "kubelet").active is runs
 
@@ -405,10 +405,10 @@ def test_step_without_copies_says_they_are_missing(node: Simulated, step: str) -
 
 
 def test_each_step_says_what_it_did(node: Simulated) -> None:
-    said = upgrade(node)
+    lines = upgrade(node)
 
-    assert said[0] == f"copied 11 of 11 programs to {WORK}/{NEW}; others were there already"
-    assert said[1] == "containerd 2.3.7 was installed on the host and runs"
+    assert lines[0] == f"copied 11 of 11 programs to {WORK}/{NEW}; others were there already"
+    assert lines[1] == "containerd 2.3.7 was installed on the host and runs"
 
 
 def test_new_tool_comes_beside_the_kubelet(node: Simulated) -> None:

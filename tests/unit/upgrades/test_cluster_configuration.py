@@ -60,11 +60,11 @@ def test_tag_of_etcd_is_set_and_unknown_gates_go() -> None:
     assert version_of(configuration) == OLD, "kubeadm writes it"
 
 
-@pytest.mark.parametrize(("version", "kept"), [("v1.36.3", True), ("v1.37.2", False), ("v1.38.0", False)])
+@pytest.mark.parametrize(("version", "remains"), [("v1.36.3", True), ("v1.37.2", False), ("v1.38.0", False)])
 @pytest.mark.parametrize("gate", ["NodeLocalCRISocket", "PublicKeysECDSA"])
-def test_gates_go_that_kubeadm_1_37_does_not_know(gate: str, version: str, kept: bool) -> None:
+def test_gates_go_that_kubeadm_1_37_does_not_know(gate: str, version: str, remains: bool) -> None:
     tree = TREE | {"kubernetesVersion": "v1.36.3", "featureGates": {gate: True, "RootlessControlPlane": True}}
-    gates = {gate: True} if kept else {}
+    gates = {gate: True} if remains else {}
     assert wanted(tree, WantedConfiguration(version))["featureGates"] == gates | {"RootlessControlPlane": True}
 
 

@@ -52,7 +52,7 @@ def problems(providers: Sequence[ProviderComponents], needed: Needed) -> Iterato
         if not any(provider.definition(resource) for provider in providers):
             yield f"no provider with kind {resource.kind}, which etcd outside of the control plane needs: add it"
     for provider in providers:
-        yield from _of_one(provider, right, etcd, needed)
+        yield from _of_provider(provider, right, etcd, needed)
     yield from _certificates(providers, by_label.get(CERT_MANAGER))
     core = by_label.get(CORE)
     if core is None:
@@ -67,7 +67,7 @@ def problems(providers: Sequence[ProviderComponents], needed: Needed) -> Iterato
         yield f"{core.file}: {problem}"
 
 
-def _of_one(
+def _of_provider(
     provider: ProviderComponents, right: Sequence[ProviderComponents], etcd: Sequence[Resource], needed: Needed
 ) -> Iterator[str]:
     label, file, kind = provider.label, provider.file, needed.infrastructure.kind

@@ -26,7 +26,7 @@ class Closure(Enum):
     PROGRESS = "the source writes its progress, and the destination's patience counts from it"
     EPOCH_KEYS = "each epoch has a CopyOperation of its own, at its own key"
     EPOCH_PREFIX = "each epoch has snapshots of its own, under its own prefix"
-    KEPT = "CopyOperations are never deleted"
+    NO_DELETION = "CopyOperations are never deleted"
     INITIATE_EPOCH = "copyop/initiate names the epoch, and an agent of another one refuses"
     GARDEN_CAS = "the garden lets an epoch start by compare-and-swap, so none that was passed over starts"
     NO_COLLECTION = "the source deletes no snapshots once its CopyOperation exists"

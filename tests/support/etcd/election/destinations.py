@@ -53,8 +53,8 @@ class Destinations(Puts):
         if move.checking:
             after = with_move(world, at, move._replace(checking=False))
             own = self.marker(world.stores[at].marker)
-            said = "finds the marker of its epoch" if own else "finds no marker of its epoch"
-            yield f"{who} {said}", self._copier(after, at, events.OwnMarkerRead(own))
+            message = "finds the marker of its epoch" if own else "finds no marker of its epoch"
+            yield f"{who} {message}", self._copier(after, at, events.OwnMarkerRead(own))
             if self.scenario.store_fails:
                 failed = self._copier(after, at, events.StoreFailed())
                 yield f"{who} gets no answer to its read", disturbed(failed)

@@ -65,8 +65,8 @@ def explore(
     def trace(at: int) -> tuple[tuple[str, S], ...]:
         way = []
         while at >= 0:
-            before, said = came[at]
-            way.append((said, states[at]))
+            before, event = came[at]
+            way.append((event, states[at]))
             at = before
         return tuple(reversed(way))
 
@@ -83,14 +83,14 @@ def explore(
         if at == level_ends:
             result.depth, level_ends = result.depth + 1, len(states)
         leads = array("l")
-        for said, after in successors(states[at]):
+        for event, after in successors(states[at]):
             result.transitions += 1
-            result.happened[said] += 1
+            result.happened[event] += 1
             known = number.get(after)
             if known is None:
                 known = number[after] = len(states)
                 states.append(after)
-                came.append((at, said))
+                came.append((at, event))
                 if judged(known):
                     ended = True
                     break

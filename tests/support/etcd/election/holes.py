@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tests.support.etcd.election.closures import ALL, Closure
 from tests.support.etcd.election.scenario import Scenario
 
-PROPOSAL = frozenset({Closure.PROXY_ANSWER, Closure.MEMORY, Closure.KEPT, Closure.NO_COLLECTION})
+PROPOSAL = frozenset({Closure.PROXY_ANSWER, Closure.MEMORY, Closure.NO_DELETION, Closure.NO_COLLECTION})
 """Closures that the proposal states or can be read to state. All others are ours."""
 
 
@@ -69,7 +69,7 @@ CLOSURES: dict[Closure, Hole] = {
         grace=0,
     ),
     Closure.EPOCH_PREFIX: _without(Closure.EPOCH_PREFIX, "I8", "G6", writes=1, slow=True, containers=1),
-    Closure.KEPT: _without(Closure.KEPT, "I1", "G7", crashes=True, writes_done=True),
+    Closure.NO_DELETION: _without(Closure.NO_DELETION, "I1", "G7", crashes=True, writes_done=True),
     Closure.INITIATE_EPOCH: _without(Closure.INITIATE_EPOCH, "I10", initiates=True),
     Closure.GARDEN_CAS: _without(Closure.GARDEN_CAS, "I1", epochs=3, passed_over=True, validity=1, grace=0),
     Closure.NO_COLLECTION: _without(Closure.NO_COLLECTION, "I9", "G6", slow=True),

@@ -95,11 +95,11 @@ class Packed:
         changes = self._changes.get(key)
         if changes is None:
             changes = self._changes[key] = self._worked_out(state, happens, sites, moves)
-        for said, places in changes:
+        for event, places in changes:
             after = list(state)
             for place, number in places:
                 after[place] = number
-            yield said, tuple(after)
+            yield event, tuple(after)
 
     def _worked_out(
         self, state: State, happens: Callable[[World], Next], sites: list[int], moves: list[int]
@@ -115,14 +115,14 @@ class Packed:
         before = self.pack(world)
         return tuple(
             (
-                said,
+                event,
                 tuple(
                     (place, new)
                     for place, (old, new) in enumerate(zip(before, self.pack(after), strict=True))
                     if old != new
                 ),
             )
-            for said, after in happens(world)
+            for event, after in happens(world)
         )
 
     def _ticked(self, state: State) -> Iterator[tuple[str, State]]:
@@ -184,4 +184,4 @@ def _of_packed(packed: Packed, holds: Callable[[World], bool]) -> Callable[[Stat
 
 
 def _worlds(packed: Packed, trace: tuple[tuple[str, State], ...]) -> tuple[tuple[str, World], ...]:
-    return tuple((said, packed.world(state)) for said, state in trace)
+    return tuple((event, packed.world(state)) for event, state in trace)

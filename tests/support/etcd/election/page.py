@@ -34,7 +34,7 @@ def hole_row(hole: Hole, violation: Violation[World]) -> str:
 
 def story(hole: Hole, violation: Violation[World]) -> str:
     """A hole, and the shortest way into it."""
-    steps = "\n".join(f"{at}. {said}" for at, said in enumerate(_steps(violation), 1))
+    steps = "\n".join(f"{at}. {event}" for at, event in enumerate(_steps(violation), 1))
     head = f"## {_title(hole)}\n\nBounds: {_bounds(hole.scenario)}."
     return f"{head}\n\n{steps}\n\nThis breaks *{violation.invariant}*.\n"
 
@@ -56,15 +56,15 @@ LEASES: dict[str, leases.Leases] = {
 
 def _steps(violation: Violation[World]) -> Iterator[str]:
     ticks = 0
-    for said, _ in violation.trace:
-        if said == TICK:
+    for event, _ in violation.trace:
+        if event == TICK:
             ticks += 1
             continue
-        if said and not said.endswith(TIMER):
+        if event and not event.endswith(TIMER):
             if ticks:
                 yield _ticks(ticks)
                 ticks = 0
-            yield said
+            yield event
     if ticks:
         yield _ticks(ticks)
 

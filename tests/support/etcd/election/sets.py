@@ -254,12 +254,15 @@ class System:
             changes = self._changes.get(key)
             if changes is None:
                 members, shared = self.members(state), self.shared(state)
-                changes = tuple((said, to[at], to[-1]) for said, to in self._of_one(members, shared, at, members[at]))
+                changes = tuple(
+                    (event_name, to[at], to[-1])
+                    for event_name, to in self._changes_of_member(members, shared, at, members[at])
+                )
                 self._changes[key] = changes
-            for said, member, after in changes:
-                yield said, (*numbers[:at], member, *numbers[at + 1 :], after)
-        for said, moved in self._of_destination(self.shared(state)):
-            yield said, (*numbers, self._parts.number(moved))
+            for event_name, member, after in changes:
+                yield event_name, (*numbers[:at], member, *numbers[at + 1 :], after)
+        for event_name, moved in self._of_destination(self.shared(state)):
+            yield event_name, (*numbers, self._parts.number(moved))
         if self.bounds.slow or not any(self._is_slow(at, number) for at, number in enumerate(numbers)):
             yield "a tick passes", self._ticked(state)
 
@@ -276,7 +279,7 @@ class System:
             known = self._seen[at, number] = self._parts.number(seen)
         return known
 
-    def _of_one(self, members: list[Member], shared: Shared, at: int, member: Member) -> Next:
+    def _changes_of_member(self, members: list[Member], shared: Shared, at: int, member: Member) -> Next:
         yield from self._of_member(members, shared, at, member)
         yield from self._of_clients(members, shared, at, member)
 
@@ -561,7 +564,7 @@ def explored(bounds: Sets, *, most: int, only: str = "") -> Exploration[State]:
     judged = {name: holds for name, holds in invariants(system).items() if only in ("", name)}
 
     def successors(state: State) -> Next:
-        return ((said, system.canonical(after)) for said, after in system.successors(state))
+        return ((event_name, system.canonical(after)) for event_name, after in system.successors(state))
 
     first = system.canonical(system.first())
     return explore(first, successors, judged, most=most, goal=None if only else is_over)

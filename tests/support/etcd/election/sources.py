@@ -46,9 +46,9 @@ class Sources(Puts):
         is_news = site.ended and state.api_servers_ended is None and state.phase is not agent.Phase.HANDED_OVER
         if self.scenario.initiates and ((not state.initiating and state.operation is None) or is_news):
             if world.garden > epoch:
-                said = ", as all API servers have ended" if site.ended else ""
+                message = ", as all API servers have ended" if site.ended else ""
                 called = self._agent(world, at, events.InitiateCalled(site.ended))
-                yield f"copyop/initiate is called at {who}{said}", called
+                yield f"copyop/initiate is called at {who}{message}", called
             elif Closure.INITIATE_EPOCH in self._without:
                 late = self._agent(world, at, events.InitiateCalled())
                 yield f"a call of copyop/initiate of an earlier migration comes to {who}", late
@@ -88,11 +88,11 @@ class Sources(Puts):
 
     def _guards(self, world: World, at: int, site: Site) -> Next:
         if site.shut:
-            said = self._idle(site)
+            message = self._idle(site)
             shut = self._cut(site)._replace(shut=False, proxy=0)
             after = with_site(world, at, shut)
             if shut.agent and Closure.PROXY_ANSWER not in self._without:
-                after = self._agent(after, at, events.ProxyShut(said))
+                after = self._agent(after, at, events.ProxyShut(message))
             yield f"the guard of epoch {at + 1} shuts the proxy", after
         if self.scenario.api_servers:
             yield from self._api_servers(world, at, site)
@@ -106,7 +106,7 @@ class Sources(Puts):
         if self.scenario.disks and stored.operation and site.data > stored.uploaded and site.final is None:
             lost = with_site(world, at, site._replace(data=stored.uploaded))
             yield f"epoch {at + 1} loses its data directory, which is restored", disturbed(lost)
-        if Closure.KEPT in self._without and stored.operation and world.garden > at + 1:
+        if Closure.NO_DELETION in self._without and stored.operation and world.garden > at + 1:
             operation = self.operation(stored.operation)
             if operation is not None and operation.status is Status.DONE:
                 gone = stored._replace(operation=0, at_tick=0, before=0)

@@ -13,12 +13,12 @@ from espalier.simulator.pods.runtimes.life import Life
 
 
 @asynccontextmanager
-async def server(said: bytes) -> AsyncIterator[TcpEndpoint]:
+async def server(greeting: bytes) -> AsyncIterator[TcpEndpoint]:
     """Says something, and then nothing more."""
     ends = []
 
     async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(said)
+        writer.write(greeting)
         ends.append(writer)
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -48,9 +48,9 @@ async def test_connection_leads_to_the_present_address() -> None:
         endpoints = iter([east, west])
         forwarder = Forwarder("a connection", lambda: (next(endpoints), ()))
         port = await forwarder.listen()
-        for said in (b"east", b"west"):
+        for greeting in (b"east", b"west"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            assert await reader.readexactly(4) == said
+            assert await reader.readexactly(4) == greeting
             writer.transport.abort()
         forwarder.close()
 

@@ -35,9 +35,9 @@ async def reasons(settings: RealSettings, state: State) -> str:
 async def test_lacks_for_real_nodes_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda tool: None if tool in ("systemd-nspawn", "nsenter") else f"/bin/{tool}")
-    said = await reasons(HERE, State(tmp_path))
-    assert "run it as root" in said
-    assert "apt-get install systemd-container util-linux" in said
+    messages = await reasons(HERE, State(tmp_path))
+    assert "run it as root" in messages
+    assert "apt-get install systemd-container util-linux" in messages
 
 
 async def test_a_range_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ async def test_range_with_addresses_of_machine_is_refused(tmp_path: Path, monkey
         return [Occupied(IPv4Network("10.213.0.0/16"), "tun0")]
 
     monkeypatch.setattr(network, "occupied", occupied)
-    said = await reasons(HERE, State(tmp_path))
-    assert "tun0 already has 10.213.0.0/16; choose another range with --node-addresses" in said
+    messages = await reasons(HERE, State(tmp_path))
+    assert "tun0 already has 10.213.0.0/16; choose another range with --node-addresses" in messages
 
 
 @looks
@@ -60,8 +60,8 @@ async def test_range_of_existing_nodes_needs_no_flag(tmp_path: Path, monkeypatch
     state.write_network(NetworkRecord("esp-tested", ELSEWHERE))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "ip" else f"/bin/{tool}")
-    said = await reasons(RealSettings("", bridge="esp-tested"), state)
-    assert said == "real nodes are not possible here: programs are missing: apt-get install iproute2"
+    messages = await reasons(RealSettings("", bridge="esp-tested"), state)
+    assert messages == "real nodes are not possible here: programs are missing: apt-get install iproute2"
     monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
     monkeypatch.setattr(network, "occupied", nothing)
     monkeypatch.setattr(real, "occupied", nothing)
@@ -94,9 +94,9 @@ async def test_second_environment_takes_a_free_bridge(tmp_path: Path, monkeypatc
 
 @looks
 async def test_interface_of_the_name_is_of_other_environment(tmp_path: Path) -> None:
-    said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
-    assert "interface lo exists already: another local environment runs real nodes here" in said
-    assert "if its folder is gone, the interface (`ip link delete lo`)" in said
+    messages = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
+    assert "interface lo exists already: another local environment runs real nodes here" in messages
+    assert "if its folder is gone, the interface (`ip link delete lo`)" in messages
 
 
 @looks

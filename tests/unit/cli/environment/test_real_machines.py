@@ -27,23 +27,23 @@ def question(name: str, type_: int = ADDRESS, flags: int = 0x0100) -> bytes:
 
 
 def test_name_is_answered_with_the_present_address() -> None:
-    said = answer(question(NAME.upper()), KNOWN.get)
-    assert said is not None
-    id_, flags, _, answers, *_ = struct.unpack_from("!HHHHHH", said)
+    response = answer(question(NAME.upper()), KNOWN.get)
+    assert response is not None
+    id_, flags, _, answers, *_ = struct.unpack_from("!HHHHHH", response)
     assert (id_, flags, answers) == (4711, 0x8500, 1)
-    assert said[-14:] == struct.pack("!HHLH", ADDRESS, 1, 7, 4) + bytes([10, 250, 0, 2])
+    assert response[-14:] == struct.pack("!HHLH", ADDRESS, 1, 7, 4) + bytes([10, 250, 0, 2])
 
 
 def test_name_without_an_address_of_a_kind_exists() -> None:
-    said = answer(question(NAME, SIX), KNOWN.get)
-    assert said is not None
-    assert struct.unpack_from("!HHHHHH", said)[1:4] == (0x8500, 1, 0)
+    response = answer(question(NAME, SIX), KNOWN.get)
+    assert response is not None
+    assert struct.unpack_from("!HHHHHH", response)[1:4] == (0x8500, 1, 0)
 
 
 def test_other_names_are_not_there() -> None:
-    said = answer(question("registry.example.com"), KNOWN.get)
-    assert said is not None
-    assert struct.unpack_from("!HHHHHH", said)[1:4] == (0x8503, 1, 0)
+    response = answer(question("registry.example.com"), KNOWN.get)
+    assert response is not None
+    assert struct.unpack_from("!HHHHHH", response)[1:4] == (0x8503, 1, 0)
 
 
 def test_answers_are_not_answered() -> None:
@@ -52,8 +52,8 @@ def test_answers_are_not_answered() -> None:
 
 @given(st.binary(max_size=600) | st.builds(lambda end: question(NAME)[:12] + end, st.binary(max_size=600)))
 def test_nothing_that_comes_ends_the_name_server(message: bytes) -> None:
-    said = answer(message, lambda _name: None)
-    assert said is None or said[:2] == message[:2]
+    response = answer(message, lambda _name: None)
+    assert response is None or response[:2] == message[:2]
 
 
 def test_cloud_init_writes_files_and_starts_kubelet() -> None:

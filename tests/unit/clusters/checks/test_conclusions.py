@@ -34,7 +34,7 @@ def told(*answers: str | NoAnswer, before: Checked = NOTHING) -> Conclusion:
     return conclude(before, GENERATION, CheckPlan(requests, evaluate), answers)
 
 
-SAID: dict[str, tuple[tuple[str | NoAnswer, ...], str, str]] = {
+CONCLUSIONS: dict[str, tuple[tuple[str | NoAnswer, ...], str, str]] = {
     "all is there": (("", ""), "", ""),
     "one lacks something": (("", "no disk"), "SpecInvalid", "no disk"),
     "one is away": (("", AWAY), "Unreachable", "place b: it can't be reached"),
@@ -57,9 +57,9 @@ SAID: dict[str, tuple[tuple[str | NoAnswer, ...], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", CONCLUSIONS)
 def test_no_server_hides_what_others_said(name: str) -> None:
-    answers, reason, message = SAID[name]
+    answers, reason, message = CONCLUSIONS[name]
     status = told(*answers).status
     assert (status.spec_valid, status.failure_reason, status.failure_message) == (not reason, reason, message)
     assert status.observed_generation == GENERATION

@@ -112,8 +112,10 @@ def test_routine_tells_what_is_due_and_fails(capsys: pytest.CaptureFixture[str])
     assert folding.main(["v0.27.0"]) == 0
     assert folding.main(["v0.28.1"]) == 1
     assert folding.main(["soon"]) == 2
-    said = capsys.readouterr()
-    assert "v0.27.0: no layer is due" in said.out
-    assert "layers to fold: tls-min-version (v0.25.0), cni-updates (v0.25.1)" in said.out
-    assert "parts of the base then: tls_min_version.set_tls_min_version, cni_updates.roll_a_tenth_at_a_time" in said.out
-    assert "found soon, expected a release like v0.27.0" in said.err
+    output = capsys.readouterr()
+    assert "v0.27.0: no layer is due" in output.out
+    assert "layers to fold: tls-min-version (v0.25.0), cni-updates (v0.25.1)" in output.out
+    assert (
+        "parts of the base then: tls_min_version.set_tls_min_version, cni_updates.roll_a_tenth_at_a_time" in output.out
+    )
+    assert "found soon, expected a release like v0.27.0" in output.err

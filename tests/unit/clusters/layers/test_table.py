@@ -77,15 +77,15 @@ def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -
     chosen = next(item for item in LAYERS if item is layer)
     made = render_input(case, layers=LAYERS[:1])
     before = base(made)
-    kept = copy.deepcopy(documents(before))
+    unchanged = copy.deepcopy(documents(before))
     for function in chosen.functions:
         function(before)
     spec = msgspec.json.encode(made.spec)
     for default in chosen.defaults:
         default(made.spec)
-    assert documents(before) == kept
+    assert documents(before) == unchanged
     assert msgspec.json.encode(made.spec) == spec
-    assert documents(base(made)) == kept
+    assert documents(base(made)) == unchanged
 
 
 @pytest.mark.parametrize("case", CASES)

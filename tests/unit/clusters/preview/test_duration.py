@@ -43,9 +43,9 @@ def test_machines_that_are_replaced_have_no_part_in_it() -> None:
 def ready_machine(*, bootstrapped: str) -> MachineObjects:
     """A machine that was asked for at ten and is ready since five minutes later."""
     told = (("BootstrapConfigReady", bootstrapped), ("Ready", "2026-01-01T10:05:00Z"))
-    said = [Condition(type_, "True", "Ready", last_transition_time=moment) for type_, moment in told if moment]
+    conditions = [Condition(type_, "True", "Ready", last_transition_time=moment) for type_, moment in told if moment]
     metadata = ObjectMeta(creation_timestamp="2026-01-01T10:00:00Z")
-    return machine_objects(replace(machine(""), metadata=metadata, status=MachineStatus(conditions=said)))
+    return machine_objects(replace(machine(""), metadata=metadata, status=MachineStatus(conditions=conditions)))
 
 
 def test_waiting_worker_took_as_long_as_its_join() -> None:

@@ -220,9 +220,9 @@ def test_fallback_replacement_of_machines_says_why() -> None:
         assert (len(control_plane.replaced), control_plane.upgraded) == (3, ())
         assert (control_plane.fallback, workers.fallback) == ((certificate,), ())
         assert (len(workers.upgraded), workers.going) == (2, ())
-    said = list(summary.sentences(scope))
-    assert any("control plane: would replace 3 machines" in item and certificate in item for item in said)
-    assert any("garden-md-0: would upgrade 2 machines in place" in item for item in said)
+    sentences = list(summary.sentences(scope))
+    assert any("control plane: would replace 3 machines" in item and certificate in item for item in sentences)
+    assert any("garden-md-0: would upgrade 2 machines in place" in item for item in sentences)
 
 
 def test_refused_change_touches_no_machine() -> None:

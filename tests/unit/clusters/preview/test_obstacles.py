@@ -119,7 +119,7 @@ def with_their_controller() -> Case:
     return case(None, *results, record_tree(record, made), eks_anywhere.controller())
 
 
-def rivals() -> Case:
+def two_claimants() -> Case:
     rival = cluster(namespace="team-b", uid="rival", creationTimestamp="2025-01-01T00:00:00Z")
     return Case([cluster(), datacenter(), rival])
 
@@ -157,7 +157,7 @@ def upgrade_failed() -> Case:
             }
         ],
     }
-    said = {"status": "False", "reason": "OwnerNotPaused", "message": "pause the owner"}
+    condition = {"status": "False", "reason": "OwnerNotPaused", "message": "pause the owner"}
     upgrade = {
         "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
         "kind": "ControlPlaneUpgrade",
@@ -168,7 +168,7 @@ def upgrade_failed() -> Case:
             "machinesRequireUpgrade": [{"name": "garden-1"}],
             "controlPlaneSpecData": "e30=",
         },
-        "status": {"conditions": [{"type": "Ready", **said}, {"type": PROGRESSING, **said}]},
+        "status": {"conditions": [{"type": "Ready", **condition}, {"type": PROGRESSING, **condition}]},
     }
     return case(None, *results, upgrade)
 
@@ -176,8 +176,8 @@ def upgrade_failed() -> Case:
 def remediation_stopped() -> Case:
     results = objects(control_plane={"readyReplicas": 0})
     check = next(item for item in results if item["metadata"]["name"] == "garden-kcp-unhealthy")
-    said = {"cluster.x-k8s.io/paused": "true", metadata_keys.REMEDIATION_STOPPED_ANNOTATION: "a@b"}
-    check["metadata"]["annotations"] = said
+    stopped = {"cluster.x-k8s.io/paused": "true", metadata_keys.REMEDIATION_STOPPED_ANNOTATION: "a@b"}
+    check["metadata"]["annotations"] = stopped
     return case(None, *results)
 
 
@@ -243,7 +243,7 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
     ),
     "EKS Anywhere made it": ("NotAdopted", not_adopted),
     "EKS Anywhere's controller runs": ("EKSAnywhereRuns", with_their_controller),
-    "another cluster has the name": ("ClusterNameTaken", rivals),
+    "another cluster has the name": ("ClusterNameTaken", two_claimants),
     "another cluster's object has the name": ("ClusterNameTaken", taken),
     "Secrets are left over": ("ClusterNameTaken", lambda: case(secrets=[LEFT])),
     "the release came again with other content": ("ReleaseReplaced", came_again),
@@ -374,11 +374,11 @@ def test_preview_corrects_nothing_that_is_uncompared(make: Callable[[], Case]) -
     assert isinstance(acted(make(), server), Done)
     assert [path for path in server.written if "/machinedeployments/" in path] == []
     scope = scope_of(make())
-    said, plan = synced.unseen(scope), simulate(scope)
-    assert said is not None
+    condition, plan = synced.unseen(scope), simulate(scope)
+    assert condition is not None
     assert (plan.settled, plan.objects, plan.drift) == (True, (), ())
-    assert plan.stops == f"{said.reason}: {said.message}"
-    assert said.reason == Reason.NOT_COMPARABLE
+    assert plan.stops == f"{condition.reason}: {condition.message}"
+    assert condition.reason == Reason.NOT_COMPARABLE
 
 
 def test_compared_fields_are_corrected() -> None:

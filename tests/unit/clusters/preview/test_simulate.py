@@ -33,7 +33,7 @@ def settled(scale: int | None = None, **annotations: str) -> Scope:
     return made(annotations=marks, objects=there)
 
 
-def said(simulated: Simulated) -> list[tuple[str, str]]:
+def messages(simulated: Simulated) -> list[tuple[str, str]]:
     return [(change.verb, f"{change.kind} {change.name}") for change in simulated.objects]
 
 
@@ -63,7 +63,7 @@ def test_without_layers_drift_is_not_compared() -> None:
 
 def test_a_change_shows_the_values_before_and_after() -> None:
     simulated = simulate(made(objects=objects(), workerNodeGroupConfigurations=MORE))
-    assert said(simulated) == [("change", "MachineDeployment garden-md-0")]
+    assert messages(simulated) == [("change", "MachineDeployment garden-md-0")]
     assert simulated.objects[0].fields == (FieldChange("spec.replicas", 2, 4),)
 
 
@@ -75,7 +75,7 @@ def test_new_template_names_the_one_that_it_replaces() -> None:
         "garden-md-0-2": "garden-md-0-1",
     }
     assert [field.field for field in created["garden-md-0-2"].fields] == ["spec.template.spec.customImage"]
-    assert {name for verb, name in said(simulated) if verb == "delete"} == {
+    assert {name for verb, name in messages(simulated) if verb == "delete"} == {
         "DockerMachineTemplate garden-control-plane-1",
         "DockerMachineTemplate garden-md-0-1",
     }
@@ -83,7 +83,7 @@ def test_new_template_names_the_one_that_it_replaces() -> None:
 
 def test_everything_is_made_for_a_new_cluster() -> None:
     simulated = simulate(made(objects=[]))
-    assert {verb for verb, _ in said(simulated)} == {"create"}
+    assert {verb for verb, _ in messages(simulated)} == {"create"}
     assert simulated.cni is not None
     assert (simulated.cni.is_exact, {object_.verb for object_ in simulated.cni.objects}) == (True, {"create"})
 
@@ -129,7 +129,7 @@ def test_a_plan_changes_nothing_of_what_was_seen() -> None:
     there: list[Tree] = objects()
     before = copy.deepcopy(there)
     scope = made(objects=there, kubernetesVersion="1.36")
-    assert said(simulate(scope)) == said(simulate(scope))
+    assert messages(simulate(scope)) == messages(simulate(scope))
     assert there == before
 
 

@@ -210,11 +210,11 @@ async def later_snapshot(source: Seat, *, is_final: bool) -> None:
     assert latest is not None
     content = source.bucket.objects[latest.full.key].data
 
-    async def whole() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncIterator[bytes]:
         yield content
 
     later = replace(latest.full.snapshot, created=latest.full.snapshot.created + 1, is_final=is_final)
-    await source.bucket.upload(later.key, whole())
+    await source.bucket.upload(later.key, chunks())
 
 
 def test_final_snapshots_of_two_members_are_as_good() -> None:

@@ -142,7 +142,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
 }
 """By path, of values in the example with everything: what is in a list or names something is written whole."""
 
-WHOLE = ("computeOffering", "template", "diskOffering")
+ATOMIC = ("computeOffering", "template", "diskOffering")
 DEPRECATED = ("zones", "domain", "account", "managementApiEndpoint")
 
 
@@ -154,7 +154,7 @@ def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
         spec.clear()
         spec.update(value)
     else:
-        put(spec, section if section in WHOLE else path.removesuffix("{}"), value)
+        put(spec, section if section in ATOMIC else path.removesuffix("{}"), value)
     if path == "affinity":
         del spec["affinityGroupIds"]
     return trees

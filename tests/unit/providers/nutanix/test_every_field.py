@@ -119,7 +119,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
 }
 """By path, of values in the example with everything: what is in a list or names something is written whole."""
 
-WHOLE = ("credentialRef", "image", "cluster", "subnet", "project")
+ATOMIC = ("credentialRef", "image", "cluster", "subnet", "project")
 ANOTHER_OS = "osFamily says of which operating system the image is; nothing rendered depends on it"
 
 
@@ -127,7 +127,7 @@ def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(everything())
     section = path.partition(".")[0]
-    put(of(trees, kind.resource.kind), section if section in WHOLE else path, value)
+    put(of(trees, kind.resource.kind), section if section in ATOMIC else path, value)
     if path.startswith(("cluster.", "subnet.")):  # failure domains would set it: all workers are in one
         of(trees, "NutanixDatacenterConfig")["failureDomains"] = []
     return trees

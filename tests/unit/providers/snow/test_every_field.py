@@ -121,14 +121,14 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
 }
 """By path, of values in the example with everything: what is in a list or names something is written whole."""
 
-WHOLE = ("identityRef", "containersVolume")
+ATOMIC = ("identityRef", "containersVolume")
 
 
 def example_with(kind: type[KubeObject], path: str, value: Any, example: Example = everything) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(example())
     section = path.partition(".")[0]
-    put(of(trees, kind.resource.kind), section if section in WHOLE else path, value)
+    put(of(trees, kind.resource.kind), section if section in ATOMIC else path, value)
     return trees
 
 

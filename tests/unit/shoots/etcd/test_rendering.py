@@ -126,7 +126,7 @@ def test_command_of_etcd_is_understood_by_its_guard() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         (etcd(replicas=2), "spec.replicas: found 2, allowed are 0, 1 and 3"),
         (etcd(replicas=3), "spec.etcd.peerUrlTls.serverTLSSecretRef: found none"),
@@ -140,10 +140,10 @@ def test_command_of_etcd_is_understood_by_its_guard() -> None:
         (etcd(store={**STORE, "container": None}), "spec.backup.store.container: found none"),
     ],
 )
-def test_an_etcd_that_can_not_run_is_refused_by_field(made: Etcd, said: str) -> None:
+def test_an_etcd_that_can_not_run_is_refused_by_field(made: Etcd, message: str) -> None:
     with pytest.raises(InvalidEtcd) as refused:
         rendered(made, OWNER)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_another_configuration_makes_pods_anew() -> None:

@@ -56,7 +56,7 @@ class Spy:
         self.place, self.log = place, list[str]()
         self.applied: list[Tree] = []
         self.read: list[str] = []
-        self.said: Any = None
+        self.written: Any = None
         self.refuses = self.conflicts = self.lacks_secrets = self.has_empty_secrets = False
         self.client = self
 
@@ -95,7 +95,7 @@ class Spy:
     async def status(self, resource: Resource, live: Object, wanted: Any, *_: object, before: object = None) -> Object:
         if self.conflicts:
             raise Conflict.of("changed meanwhile")
-        self.said = wanted
+        self.written = wanted
         return live
 
     async def add_finalizer(self, resource: Resource, live: Object, _finalizer: str) -> Object:
@@ -182,7 +182,7 @@ async def test_entry_leads_to_no_server_of_another_seed() -> None:
     world = World(entry(), Object(encode_json(tree)), namespace(), *map(secret, SECRETS))
     assert of(await world.entry()) == "BucketNotTrusted"
     assert world.seed.applied == [body for body in world.seed.applied if body["kind"] == "Secret"]
-    description = world.garden.said["lastError"]["description"]
+    description = world.garden.written["lastError"]["description"]
     assert "status.providerStatus.endpoint: found https://evil.example; allowed: servers of the provider" in description
     config = {"endpoint": "https://evil.example"}
     seed = an_object(
@@ -275,7 +275,7 @@ async def test_extension_is_not_matched_by_its_name_alone() -> None:
 async def test_entry_tells_what_it_waits_for_and_is_held(value: tuple[Object, ...], reason: str) -> None:
     world = World(entry(), *value)
     assert of(await world.entry()) == reason
-    assert BUCKET in world.garden.said["lastError"]["description"]
+    assert BUCKET in world.garden.written["lastError"]["description"]
     assert world.garden.log == [f"hold BackupEntry {ENTRY}"]
     assert world.seed.log == []
 
@@ -377,8 +377,8 @@ async def test_entry_is_ready_once_its_extension_rests(last: str, order: str, st
     world = World()
     resource = in_seed(last, order).decode(extension_backups.BackupEntry)
     await world.backups._report(BackupEntry.resource, entry(), resource, requested=order)
-    assert world.garden.said["lastOperation"]["state"] == state
-    assert world.garden.said["seedName"] == "a"
+    assert world.garden.written["lastOperation"]["state"] == state
+    assert world.garden.written["seedName"] == "a"
 
 
 async def test_bucket_says_where_it_is_as_its_extension_says() -> None:
@@ -387,7 +387,7 @@ async def test_bucket_says_where_it_is_as_its_extension_says() -> None:
     status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"url": URL}}
     resource = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
     await world.backups._report(BackupBucket.resource, bucket("Processing"), resource, requested="")
-    assert world.garden.said["providerStatus"] == {"url": URL}
+    assert world.garden.written["providerStatus"] == {"url": URL}
     world.garden.conflicts = True
     assert of(await world.backups._report(BackupBucket.resource, bucket(), resource, requested="")) == "PlanOutdated"
 
@@ -405,8 +405,8 @@ async def test_a_changed_bucket_is_not_passed_on() -> None:
         live = Object(encode_json({**body, "status": {**status, "providerStatus": {"url": url}}}))
         world = World(seed(), bucket(), live)
         assert of(await world.backups._reconcile_bucket(Key("", BUCKET))) == reason
-        assert world.garden.said["providerStatus"]["url"] == URL
-    description = world.garden.said["lastError"]["description"]
+        assert world.garden.written["providerStatus"]["url"] == URL
+    description = world.garden.written["lastError"]["description"]
     assert description.startswith(f"BackupBucket {BUCKET}: status.providerStatus: found")
     command = f"kubectl annotate backupbucket.extensions.gardener.cloud {BUCKET} --overwrite"
     assert description.endswith(f"{command} {metadata_keys.OPERATION}=reconcile")
@@ -434,7 +434,7 @@ async def test_bucket_names_its_missing_secret_and_retries() -> None:
     outcome = await world.backups._reconcile_bucket(Key("", BUCKET))
     assert isinstance(outcome, Wait)
     assert (outcome.reason, outcome.after) == ("CredentialsMissing", buckets.SOON)
-    status = world.garden.said
+    status = world.garden.written
     assert status["lastOperation"]["state"] == "Pending"
     assert status["lastOperation"]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
     missing = "Secret garden/backup-a of the garden, which gives access to it, does not exist; create it"
@@ -455,7 +455,7 @@ async def test_secret_without_credentials_gives_none(lacking: str, problem: str)
     assert isinstance(outcome, Wait)
     assert (outcome.reason, outcome.after) == ("CredentialsMissing", buckets.SOON)
     where = f"BackupBucket {BUCKET}: Secret garden/backup-a of the garden, which gives access to it"
-    assert outcome.message == world.garden.said["lastError"]["description"] == f"{where}, {problem}"
+    assert outcome.message == world.garden.written["lastError"]["description"] == f"{where}, {problem}"
     assert world.seed.log == []
 
 
@@ -469,7 +469,7 @@ async def test_time_of_an_operation_changes_with_it_alone() -> None:
         status = {"lastOperation": {"type": "Create", "state": state}, "providerStatus": {"url": URL}, **more}
         resource = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
         await world.backups._report(BackupBucket.resource, before, resource, requested="")
-        return Object(encode_json({**before.tree, "status": world.garden.said}))
+        return Object(encode_json({**before.tree, "status": world.garden.written}))
 
     hour = timedelta(hours=1)
     error = {"lastError": {"description": "no quota", "lastUpdateTime": "2026-01-01T05:00:00Z"}}
@@ -489,7 +489,7 @@ async def test_an_entry_that_waits_keeps_the_time_since_when() -> None:
         world = World(before)
         world.now = NOW + later
         assert of(await world.entry()) == "BucketMissing"
-        return Object(encode_json({**before.tree, "status": world.garden.said}))
+        return Object(encode_json({**before.tree, "status": world.garden.written}))
 
     once = await waiting(entry(), timedelta())
     assert once.tree["status"]["lastOperation"]["lastUpdateTime"] == "2026-01-01T00:00:00Z"

@@ -111,14 +111,14 @@ def test_blocking_lease_is_named_as_the_cause() -> None:
     invalid = {"type": "LeaseValid", "status": "False", "reason": "LeaseExpired", "message": "the lease expired"}
     verdict = migrated(infrastructure(at(LONG), metadata_keys.RESTORE, conditions=[invalid]))
     assert not isinstance(verdict, Overdue), "a task that migrates orders to migrate"
-    kept = extensions._or_overdue(
+    outcome = extensions._or_overdue(
         of(infrastructure(at(LONG), metadata_keys.RESTORE)),
         (resource := infrastructure(at(LONG), metadata_keys.RESTORE, conditions=[invalid])).object,
         resource.typed.status,
         Wait("ExtensionNotReady", "Infrastructure apple: its extension has not finished"),
     )
-    assert isinstance(kept, Overdue)
-    assert kept.message.endswith("the extension last said: the lease expired")
+    assert isinstance(outcome, Overdue)
+    assert outcome.message.endswith("the extension last said: the lease expired")
 
 
 def flow_status(task: TaskStatus) -> FlowStatus:

@@ -229,8 +229,8 @@ ACCOUNTS: dict[str, Any] = {
 
 def tools_of(deployment: Callable[[str, object, str, int], Tree]) -> dict[str, Any]:
     plane = ControlPlane()
-    kept = {name: getattr(plane, name) for name in ("roles_in_shoot", "service_account", "role_binding")}
-    return {"renderer": SimpleNamespace(deployment=deployment, **kept), "shoots": None}
+    parts = {name: getattr(plane, name) for name in ("roles_in_shoot", "service_account", "role_binding")}
+    return {"renderer": SimpleNamespace(deployment=deployment, **parts), "shoots": None}
 
 
 @pytest.mark.parametrize(

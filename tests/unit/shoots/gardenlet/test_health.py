@@ -62,31 +62,31 @@ def scope(*, available: tuple[str, ...] = PROGRAMS, etcd: bool = True, state: st
     )
 
 
-def said(of: Scope, backups: BackupHealth | None = None) -> dict[str, tuple[str, str]]:
+def states(of: Scope, backups: BackupHealth | None = None) -> dict[str, tuple[str, str]]:
     return {condition.type: (condition.status, condition.reason) for condition in conditions(of, backups)}
 
 
 def test_control_plane_is_healthy_with_all_parts() -> None:
-    assert said(scope()) == {
+    assert states(scope()) == {
         API_SERVER_AVAILABLE: ("True", "DeploymentAvailable"),
         CONTROL_PLANE_HEALTHY: ("True", "ControlPlaneRunning"),
     }
     for lacking in PROGRAMS:
-        reported = said(scope(available=tuple(program for program in PROGRAMS if program != lacking)))
+        reported = states(scope(available=tuple(program for program in PROGRAMS if program != lacking)))
         assert reported[CONTROL_PLANE_HEALTHY] == ("False", "ComponentsNotReady")
         assert (reported[API_SERVER_AVAILABLE][0] == "False") is (lacking == API_SERVER)
-    assert said(scope(etcd=False))[CONTROL_PLANE_HEALTHY][0] == "False"
+    assert states(scope(etcd=False))[CONTROL_PLANE_HEALTHY][0] == "False"
 
 
 def test_running_operation_has_one_sentence() -> None:
     some, none = scope(available=PROGRAMS[1:], state="Processing"), scope(available=(), etcd=False, state="Processing")
     assert conditions(some, None)[1] == conditions(none, None)[1]
-    assert said(none)[CONTROL_PLANE_HEALTHY] == ("Progressing", "OperationInProgress")
+    assert states(none)[CONTROL_PLANE_HEALTHY] == ("Progressing", "OperationInProgress")
 
 
 def test_a_shoot_that_sleeps_wants_nothing() -> None:
     asleep = scope(available=(), etcd=False, hibernation={"enabled": True})
-    assert {status for status, _ in said(asleep, BackupHealth()).values()} == {"True"}
+    assert {status for status, _ in states(asleep, BackupHealth()).values()} == {"True"}
 
 
 WORKERS = {"type": "local", "workers": [{"name": "pool", "machine": {"type": "m"}, "minimum": 2, "maximum": 3}]}

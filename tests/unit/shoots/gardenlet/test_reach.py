@@ -241,9 +241,9 @@ def test_credentials_for_another_server_are_noticed(credentials: dict[str, bytes
     assert not is_elsewhere(credentials, None)
 
 
-@pytest.mark.parametrize(("short", "whole"), [("https://a", "https://a:443/b"), ("http://a", "http://a:80")])
-def test_port_that_url_implies_names_no_other_server(short: str, whole: str) -> None:
-    for first, other in ((short, whole), (whole, short)):
+@pytest.mark.parametrize(("short", "full"), [("https://a", "https://a:443/b"), ("http://a", "http://a:80")])
+def test_port_that_url_implies_names_no_other_server(short: str, full: str) -> None:
+    for first, other in ((short, full), (full, short)):
         assert not is_elsewhere({"endpoint": first.encode()}, config(url="s3://{bucket}", endpoint=other))
 
 
@@ -285,8 +285,8 @@ async def test_conditions_go_to_the_seed_as_it_is_now() -> None:
     async def connect(_url: str) -> str:
         return ""
 
-    def own(version: str, *said: str) -> Object:
-        conditions = [{"type": type_, "status": "True"} for type_ in said]
+    def own(version: str, *true_conditions: str) -> Object:
+        conditions = [{"type": type_, "status": "True"} for type_ in true_conditions]
         spec, metadata = {"provider": {"type": "local"}}, {"resourceVersion": version}
         return an_object(Seed.resource, "own", metadata=metadata, spec=spec, status={"conditions": conditions})
 

@@ -693,15 +693,15 @@ def test_no_move_begins_with_an_older_shoot_state(revision: str, waits: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("epoch", "said", "recorded"), [(2, "", True), (2, "it is copying", False), (1, "", False), (0, "", False)]
+    ("epoch", "state", "recorded"), [(2, "", True), (2, "it is copying", False), (1, "", False), (0, "", False)]
 )
-async def test_a_copy_ends_when_its_agent_says_so(epoch: int, said: str, recorded: bool) -> None:
+async def test_a_copy_ends_when_its_agent_says_so(epoch: int, state: str, recorded: bool) -> None:
     written: list[object] = []
 
     async def answers(*_: object) -> bytes:
         if not epoch:
             raise ConnectionError("no route to host")
-        return msgspec.json.encode(CopyOperationStatus(epoch, False, None, said))
+        return msgspec.json.encode(CopyOperationStatus(epoch, False, None, state))
 
     async def merge(_resource: object, _live: object, patch: object, _precondition: object) -> None:
         written.append(patch)

@@ -37,10 +37,10 @@ def test_the_eleven_of_the_proposal_are_generated() -> None:
 
 @pytest.mark.demand("G30")
 @given(st.sets(st.sampled_from(names.PERSISTED)))
-def test_an_existing_secret_is_never_generated_again(kept: set[str]) -> None:
-    present = {name: ALL[name] for name in kept}
+def test_an_existing_secret_is_never_generated_again(existing: set[str]) -> None:
+    present = {name: ALL[name] for name in existing}
     made = persisted.generate(present, namespace=SPACE, now=NOW, rng=random.Random(2))
-    assert made.keys() == set(names.PERSISTED) - kept
+    assert made.keys() == set(names.PERSISTED) - existing
 
 
 def test_carried_api_certificate_names_no_address() -> None:

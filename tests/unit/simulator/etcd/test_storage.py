@@ -30,12 +30,12 @@ async def _everything(folder: Path) -> tuple[object, ...]:
     member = _member(folder)
     await member.start()
     async with Client(MemoryTransport(member)) as client:
-        content = await _said(client)
+        content = await _content(client)
     await member.close()
     return content
 
 
-async def _said(client: Client) -> tuple[object, ...]:
+async def _content(client: Client) -> tuple[object, ...]:
     pairs, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
     return pairs, hashed.hash, hashed.compact_revision, hashed.revision, sorted(await client.leases())
 
@@ -66,13 +66,13 @@ def test_kill_loses_nothing_and_torn_writes_vanish(history: list[Step]) -> None:
             model = Model()
             rng = random.Random(len(history))
             async with Client(MemoryTransport(member)) as client:
-                states = [await _said(client)]
+                states = [await _content(client)]
                 for number, step in enumerate(history):
                     answer = await play(client, step, compacted=model.compacted, revision=model.revision)
                     if isinstance(answer, str):
                         continue
                     model.play(step)
-                    states.append(await _said(client))
+                    states.append(await _content(client))
                     if rng.random() < 0.2:
                         assert await _everything(_copied(work, folder / f"killed-{number}")) == states[-1]
             content = (work / f"{FILE_NAME}-wal").read_bytes()

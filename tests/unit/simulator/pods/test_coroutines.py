@@ -33,7 +33,7 @@ class Told:
         self.words.append((round(container.clock.monotonic(), 2), word))
 
     @property
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         return [word for _, word in self.words]
 
     def times(self, word: str) -> list[float]:
@@ -138,7 +138,7 @@ def test_sigterm_leaves_a_grace_period_to_clean_up() -> None:
         await until(lambda: pod_of(seed, "p") is None)
 
     tell(story, tidy=tidy)
-    assert told.said == ["tidied up"]
+    assert told.messages == ["tidied up"]
 
 
 def test_container_is_killed_after_its_grace_period() -> None:
@@ -196,7 +196,7 @@ def test_killed_container_keeps_its_volume() -> None:
         await until(lambda: status_of(seed)["restartCount"] == 2 and is_ready(seed, "p"))
 
     tell(story, keep=keep)
-    assert told.said == ["found 0", "reached nothing", "found 1", "reached nothing", "found 2", "reached nothing"]
+    assert told.messages == ["found 0", "reached nothing", "found 1", "reached nothing", "found 2", "reached nothing"]
 
 
 def test_probe_decides_readiness_at_kubelet_times() -> None:
@@ -281,10 +281,10 @@ def test_dead_container_restarts_after_startup_probe() -> None:
                 livenessProbe={"httpGet": {"path": "/alive", "port": 80}, "failureThreshold": 2},
             ),
         )
-        await until(lambda: told.said.count("start") == 2)
+        await until(lambda: told.messages.count("start") == 2)
 
     tell(story, hang=hang)
-    assert told.said == ["start", "alive at 30", "alive at 40", "alive at 50", "alive at 60", "start"]
+    assert told.messages == ["start", "alive at 30", "alive at 40", "alive at 50", "alive at 60", "start"]
 
 
 @pytest.mark.parametrize("turns", range(8))
@@ -301,7 +301,7 @@ def test_container_that_ends_in_a_probe_restarts(turns: int) -> None:
 
     async def story(seed: Seed) -> None:
         await made(seed, container("main", "short", readinessProbe=probe, livenessProbe=probe))
-        await until(lambda: told.said.count("start") == 3)
+        await until(lambda: told.messages.count("start") == 3)
 
     tell(story, short=short)
 
@@ -327,7 +327,7 @@ def test_containers_see_processes_of_shared_namespaces() -> None:
         assert status_of(seed, "apart")["restartCount"] == 0
 
     tell(story, agent=agent, rest=rest)
-    assert sorted(told.said) == ["no such process", "sent"]
+    assert sorted(told.messages) == ["no such process", "sent"]
 
 
 @pytest.mark.demand("G70")
@@ -397,7 +397,7 @@ def test_pod_of_the_same_name_waits_for_the_first(grace: int | None) -> None:
         await seed.workload.client.create(STATEFUL_SET, stateful)
         await until(lambda: is_ready(seed, "db-0"))
         await seed.workload.client.delete(POD, "db-0", SHOOT, grace_period_seconds=grace)
-        await until(lambda: told.said.count("start") == 2)
+        await until(lambda: told.messages.count("start") == 2)
 
     tell(story, slow=slow)
-    assert told.said[:3] == ["start", "end", "start"]
+    assert told.messages[:3] == ["start", "end", "start"]
