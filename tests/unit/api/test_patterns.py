@@ -14,9 +14,7 @@ from espalier.api.eksa.parts import kubelet
 from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests.schema import Part
-from espalier.api.meta import Tree
 from espalier.api.text import patterns
-from espalier.apiserver.schema.validation import validator_of
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 
 KINDS: tuple[type[KubeObject], ...] = tuple(
@@ -64,13 +62,6 @@ def test_examples_in_the_words_are_allowed(pattern: str) -> None:
     assert match is not None
     for example in match[1].split(" or "):
         assert is_allowed(pattern, example), example
-
-
-@pytest.mark.parametrize("pattern", DECLARED)
-def test_an_api_server_of_ours_has_the_words(pattern: str) -> None:
-    schema: Tree = {"type": "object", "properties": {"size": {"type": "string", "pattern": pattern}}}
-    (cause,) = validator_of(schema).causes({"size": "\n"})
-    assert cause.message == f'Invalid value: "\\n": size in body should be {patterns.words(pattern)}'
 
 
 def test_a_part_of_a_spec_has_the_words_as_well() -> None:

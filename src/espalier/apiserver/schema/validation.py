@@ -1,7 +1,4 @@
-"""Objects of CRDs against the schema of their version, in the words of kube-apiserver.
-
-Patterns of our own kinds have words instead, which kube-apiserver can't know.
-"""
+"""Objects of CRDs against the schema of their version, in the words of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.api.text import paths, patterns
+from espalier.api.text import paths
 from espalier.apiserver.schema import formats
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause
@@ -108,8 +105,7 @@ def _causes(error: jsonschema_rs.ValidationError, tree: Tree) -> Iterator[Status
         case "enum":
             yield failures.unsupported(field, value, [option for option in detail["options"] if option is not None])
         case "pattern":
-            words = patterns.words(detail["pattern"])
-            yield invalid(f"should be {words}" if words else f"should match '{detail['pattern']}'")
+            yield invalid(f"should match '{detail['pattern']}'")
         case "minimum" | "maximum" if limit in (LEAST_INTEGER, MOST_INTEGER):
             yield _mistyped(field, "number", "integer")
         case "minimum":
