@@ -23,6 +23,7 @@ from espalier.cli.kit.connecting.registry_credentials import CredentialsFailed, 
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.printing import output
 from espalier.cli.kit.printing.progress import Progress
+from espalier.kube.connection.tls import trust
 from espalier.releases import Releases
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Transport(msgspec.Struct, frozen=True):
                 raise Usage(f"--ca-file: found {self.ca_file}, {advice} ({reason})") from None
         elif configured is not None and configured.ca_cert_content:
             with suppress(ssl.SSLError):
-                context.load_verify_locations(cadata=configured.ca_cert_content)
+                trust(context, configured.ca_cert_content)
         known: dict[str, HttpRegistry] = {}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=registries.SECONDS, sock_read=registries.SECONDS)
         connector = aiohttp.TCPConnector(ssl=context)

@@ -22,6 +22,7 @@ from espalier.cli.kit.process_tuning import tune
 from espalier.kube.client import Client
 from espalier.kube.connection.access import Access
 from espalier.kube.connection.kubeconfig import find_access
+from espalier.kube.connection.tls import trust
 from espalier.kube.transports.http import HttpTransport
 from espalier.kube.transports.wire import Transport
 from espalier.runtime import logs
@@ -163,7 +164,7 @@ def authority(file: Path) -> bytes:
     """The authority of --webhook-client-ca. Raises `Usage`."""
     try:
         content = file.read_bytes()
-        ssl.create_default_context(cadata=content.decode("ascii"))
+        trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), content)
     except (ssl.SSLError, ValueError):
         raise Usage(f"--webhook-client-ca: {file} contains no PEM certificate") from None
     except OSError as error:

@@ -39,8 +39,8 @@ def client_context(
         context.load_default_certs()
     else:
         try:
-            context.load_verify_locations(cadata=certificate_authority.decode("ascii"))
-        except (ssl.SSLError, UnicodeDecodeError) as error:
+            trust(context, certificate_authority)
+        except (ssl.SSLError, ValueError) as error:
             raise CertificateError("the certificate authority is not a PEM certificate") from error
     if certificate is not None and key is not None:
         try:
@@ -51,6 +51,16 @@ def client_context(
             reason = "do not belong together" if error.reason == "KEY_VALUES_MISMATCH" else "are not usable PEM"
             raise CertificateError(f"the client certificate and its key {reason}") from error
     return context
+
+
+def trust(context: ssl.SSLContext, certificates: bytes | str) -> None:
+    """Trust certificates (PEM) with comments in any encoding between them, as Go's programs do. Raises `ssl.SSLError`
+    or `ValueError` if there are none, or one can't be parsed.
+    """
+    text = certificates if isinstance(certificates, str) else certificates.decode("latin-1")
+    # `ssl` raises TypeError for other text, whatever is between the certificates.
+    ascii_text = text.encode("ascii", "replace").decode()
+    context.load_verify_locations(cadata=ascii_text)
 
 
 def unverified_context() -> ssl.SSLContext:

@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from espalier.kube.connection.pki import KeyPair
+from espalier.kube.connection.tls import trust
 from espalier.kube.transports.serving import body_of
 from espalier.runtime.metrics import Metrics
 from espalier.runtime.servers import admission
@@ -63,7 +64,7 @@ class Webhooks:
         self._requires_client_certificate = client_ca is not None
         if client_ca is not None:
             self._context.verify_mode = ssl.CERT_OPTIONAL
-            self._context.load_verify_locations(cadata=client_ca.decode("ascii"))
+            trust(self._context, client_ca)
         self._certified = asyncio.Event()
         self._server: HttpServer | None = None
         self.certificate: ServingCertificate | None = None

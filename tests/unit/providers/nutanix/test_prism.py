@@ -157,6 +157,16 @@ def test_certificate_is_verified_before_any_request(name: str) -> None:
     assert asked == [[]]
 
 
+def test_comments_of_a_trust_bundle_are_skipped() -> None:
+    async def main() -> Answers:
+        async with prism_central() as center:
+            bundle = f"# Główny urząd\n{center.server.authorities}"
+            where = msgspec.structs.replace(center.server, authorities=bundle)
+            return await PrismCentrals(center.resolve)(Query(where), ACCOUNT)
+
+    assert asyncio.run(main()) == Answers()
+
+
 def test_unverified_server_may_have_any_certificate() -> None:
     async def main() -> Answers:
         async with prism_central(name="other.example.com", expired=True) as center:

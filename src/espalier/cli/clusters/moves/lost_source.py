@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from urllib.parse import urlsplit
+
+from espalier.kube.connection.tls import CertificateError, client_context
 
 WAIT = 5.0
 """Seconds in which a living API server answers."""
@@ -18,10 +19,10 @@ async def answers(server: str, authority: str) -> bool:
     if parts.scheme != "https" or not parts.hostname or not authority:
         return False
     try:
-        context = ssl.create_default_context(cadata=authority)
+        context = client_context(authority.encode())
         async with asyncio.timeout(WAIT):
             _, writer = await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=context)
-    except (OSError, ValueError):  # also of ssl, and TimeoutError
+    except (OSError, ValueError, CertificateError):  # also of ssl, and TimeoutError
         return False
     writer.close()
     return True

@@ -31,6 +31,7 @@ from espalier.clusters.report.checks.questions import (
     Credentials,
     LookUpError,
 )
+from espalier.kube.connection.tls import trust
 from espalier.providers.nutanix.checks.questions import (
     Answers,
     CategoryValue,
@@ -201,7 +202,7 @@ class _CheckedAddresses(AbstractResolver):
 def _tls(server: Server) -> ssl.SSLContext:
     context = ssl.create_default_context()
     if server.authorities:
-        context.load_verify_locations(cadata=server.authorities)
+        trust(context, server.authorities)
     if server.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
