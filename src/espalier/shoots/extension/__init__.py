@@ -6,6 +6,7 @@
 from espalier.shoots.extension.actuator import Actuator, Request, Result, StatelessActuator
 from espalier.shoots.extension.attempt import Extension, by_namespace
 from espalier.shoots.extension.controller import controller_of, leases_of
+from espalier.shoots.extension.dependents import Dependents
 from espalier.shoots.extension.errors import OperationFailed, StateInvalid, StateTooLarge, Stopped
 from espalier.shoots.extension.lease import Lease, Leases
 from espalier.shoots.extension.operation import operation_of
@@ -13,6 +14,7 @@ from espalier.shoots.extension.saved_state import SavedState
 
 __all__ = [
     "Actuator",
+    "Dependents",
     "Extension",
     "Lease",
     "Leases",

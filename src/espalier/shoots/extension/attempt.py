@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -28,6 +28,7 @@ from espalier.runtime.controllers.writer import Writer
 from espalier.runtime.leadership.fencing import fenced
 from espalier.shoots.extension import results
 from espalier.shoots.extension.actuator import Actuator, Request
+from espalier.shoots.extension.dependents import Dependents
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
 from espalier.shoots.extension.lease import LEASE_VALID, Leases
 from espalier.shoots.extension.operation import operation_of
@@ -61,6 +62,8 @@ class Extension(Generic[S]):
     """Operations that need no lease, because they create nothing that another seed could have."""
     watches: Sequence[tuple[Cache, ToKeys]] = ()
     """Further watches that trigger a resource whose operation waits."""
+    dependents: Dependents = field(default_factory=Dependents)
+    """The objects that it makes in the namespace of its resource; one that is deleted is made again."""
     workers: int = 5
     """The number of resources that are reconciled at a time."""
 
@@ -68,6 +71,12 @@ class Extension(Generic[S]):
     def name(self) -> str:
         """Name of its controller."""
         return f"{self.type}-{self.resource.kind.lower()}"
+
+    def due(self, object_: Object) -> OperationType | None:
+        """The operation that is due for a resource."""
+        last = object_.decode(ExtensionObject).status.last_operation
+        is_changed = bool(results.changed(object_)) or self.dependents.are_missing(object_)
+        return operation_of(object_.metadata, last, is_changed=is_changed)
 
 
 @dataclass(frozen=True)
@@ -87,12 +96,6 @@ class _Status(Observed, frozen=True):
     status: Tree | None = None
 
 
-def due(object_: Object) -> OperationType | None:
-    """The operation that is due for a resource."""
-    last = object_.decode(ExtensionObject).status.last_operation
-    return operation_of(object_.metadata, last, is_changed=bool(results.changed(object_)))
-
-
 class Attempt(Generic[S]):
     """One attempt. `object` is as observed, or as a step of this attempt wrote it."""
 
@@ -100,7 +103,7 @@ class Attempt(Generic[S]):
         self.tools = tools
         self.object = object_
         self.seen = object_.decode(ExtensionObject)
-        self.operation = due(object_)
+        self.operation = tools.extension.due(object_)
         self.cluster = tools.extension.cluster_of(object_)
         self.codes: Sequence[ErrorCode] = ()
         """The codes of the error that ended the attempt."""

@@ -25,7 +25,7 @@ from espalier.runtime.controllers.predicates import any_of, generation_changed
 from espalier.runtime.controllers.reconciler import Reconciled, Reconciler, Report
 from espalier.runtime.controllers.writer import NameTaken, Writer
 from espalier.runtime.leadership.fencing import Fenced
-from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension, due
+from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension
 from espalier.shoots.extension.lease import Leases
 from espalier.shoots.extension.steps import LEASE, steps_of
 from espalier.shoots.extension.views import ExtensionObject
@@ -51,7 +51,11 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
     tools = AttemptTools(
         extension,
         cache,
-        Writer(host.client, {extension.resource: cache}, own_writes={extension.resource: own}),
+        Writer(
+            host.client,
+            {extension.resource: cache, **extension.dependents.caches},
+            own_writes={extension.resource: own},
+        ),
         leases,
         host.manager.clock,
         timing.longest_reconcile,
@@ -84,6 +88,8 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
     controller = Controller(extension.name, reconcile, workers=extension.workers, rng=host.manager.rng)
     controller.watch(cache, predicate=any_of(generation_changed, own.by_others))
     controller.watch(leases.clusters, _waiting(extension, tools))
+    for dependents in extension.dependents.caches.values():
+        controller.watch(dependents, _lacking(extension, tools), predicate=lambda _old, new: new is None)
     for watched, to_keys in extension.watches:
         controller.watch(watched, to_keys)
     cache.subscribe(wake)
@@ -98,7 +104,18 @@ def _waiting(extension: Extension[Any], tools: AttemptTools[Any]) -> ToKeys:
         return [
             object_.key
             for object_ in tools.cache.list(namespace)
-            if extension.cluster_of(object_) == cluster.name and due(object_) is not None
+            if extension.cluster_of(object_) == cluster.name and extension.due(object_) is not None
+        ]
+
+    return to_keys
+
+
+def _lacking(extension: Extension[Any], tools: AttemptTools[Any]) -> ToKeys:
+    """The resources beside a deleted object that have to make it again."""
+
+    def to_keys(deleted: Object) -> Iterable[Key]:
+        return [
+            object_.key for object_ in tools.cache.list(deleted.namespace) if extension.dependents.are_missing(object_)
         ]
 
     return to_keys

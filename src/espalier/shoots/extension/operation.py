@@ -13,7 +13,7 @@ _RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
 
 def operation_of(metadata: ObjectMeta, last: LastOperation | None, *, is_changed: bool = False) -> OperationType | None:
     """The operation that is due; None if there is none. `is_changed`: results in the status are not as reported,
-    so they are reported again.
+    or objects in the seed are gone, so `reconcile` makes them again.
 
     A migrated resource is another seed's. It is left alone, even if it changes or is deleted, until `migrate` or
     `restore` is requested.

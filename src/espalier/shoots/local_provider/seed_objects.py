@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -20,9 +21,11 @@ from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.trees import json_trees
+from espalier.kube.objects import Object
+from espalier.runtime.caches.cache import Cache
 from espalier.runtime.controllers.outcome import Wait
 from espalier.runtime.controllers.owners import is_owned_by, owner_reference
-from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
+from espalier.shoots.extension import Dependents, Extension, OperationFailed, Request, Result, StatelessActuator
 from espalier.shoots.local_provider.cloud import TYPE
 
 USER_DATA = "cloud_config"
@@ -41,13 +44,24 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
         if len(content) > LONGEST_USER_DATA:
             problem = f"spec.files: found {len(content)} bytes of user data, allowed: up to {LONGEST_USER_DATA}"
             raise OperationFailed(f"{problem}; use fewer or smaller files", ErrorCode.CONFIGURATION)
-        name = f"osc-result-{request.object.name}"[:253]
+        name = user_data_secret(request.object)
         await write_owned(request, SECRET, name, msgspec.to_builtins(Secret(data={USER_DATA: content})))
         return Result(status={"cloudConfig": {"secretRef": {"name": name, "namespace": request.object.namespace}}})
 
     async def delete(self, request: Request[None]) -> Wait | None:
         """Nothing to do: the Secret is deleted with its owner."""
         return None
+
+
+def user_data_secret(object_: Object) -> str:
+    """The name of the Secret with the user data."""
+    return f"osc-result-{object_.name}"[:253]
+
+
+def _of_operating_system_config(object_: Object) -> Iterable[tuple[Resource, str]]:
+    """See `Dependents.names`."""
+    if object_.decode(OperatingSystemConfig).spec.purpose == PROVISION:
+        yield SECRET, user_data_secret(object_)
 
 
 def user_data(spec: OperatingSystemConfigSpec) -> bytes:
@@ -68,13 +82,17 @@ class ControlPlaneActuator(StatelessActuator[None]):
         spec = request.object.decode(ControlPlane).spec
         network = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
         data = {"network": str(network.get("network", "")), "region": spec.region}
-        name = f"cloud-provider-config-{spec.purpose or 'normal'}"
-        await write_owned(request, CONFIG_MAP, name, {"data": data})
+        await write_owned(request, CONFIG_MAP, _configuration(request.object), {"data": data})
         return Result()
 
     async def delete(self, request: Request[None]) -> Wait | None:
         """Nothing to do: the ConfigMap is deleted with its owner."""
         return None
+
+
+def _configuration(object_: Object) -> str:
+    """The name of the ConfigMap of a ControlPlane."""
+    return f"cloud-provider-config-{object_.decode(ControlPlane).spec.purpose or 'normal'}"
 
 
 class NetworkActuator(StatelessActuator[None]):
@@ -112,11 +130,20 @@ async def write_owned(request: Request[Any], resource: Resource, name: str, cont
     await writer.merge(resource, live, {name: value for name, value in content.items() if name == "data"})
 
 
-def extensions() -> tuple[Extension[None], ...]:
-    """The extensions of these kinds."""
-    actuators = {
-        OperatingSystemConfig.resource: OperatingSystemConfigActuator(),
-        ControlPlane.resource: ControlPlaneActuator(),
-        Network.resource: NetworkActuator(),
-    }
-    return tuple(Extension(resource, TYPE, actuator) for resource, actuator in actuators.items())
+def extensions(secrets: Cache, config_maps: Cache) -> tuple[Extension[None], ...]:
+    """The extensions of these kinds. The caches may have metadata alone."""
+    return (
+        Extension(
+            OperatingSystemConfig.resource,
+            TYPE,
+            OperatingSystemConfigActuator(),
+            dependents=Dependents({SECRET: secrets}, _of_operating_system_config),
+        ),
+        Extension(
+            ControlPlane.resource,
+            TYPE,
+            ControlPlaneActuator(),
+            dependents=Dependents({CONFIG_MAP: config_maps}, lambda object_: [(CONFIG_MAP, _configuration(object_))]),
+        ),
+        Extension(Network.resource, TYPE, NetworkActuator()),
+    )

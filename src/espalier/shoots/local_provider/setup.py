@@ -20,6 +20,8 @@ from espalier.api.gardener.extensions.worker import Worker
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.kinds import KubeObject
 from espalier.kube.rbac import FOLLOW, Right, Rights
+from espalier.runtime.caches.cache import Caches
+from espalier.runtime.caches.transforms import metadata_only
 from espalier.runtime.component import Component, Host
 from espalier.shoots.extension import Extension, controller_of, leases_of
 from espalier.shoots.local_provider import backups, dns_record, infrastructure, seed_objects, toy, worker, worker_state
@@ -52,8 +54,7 @@ RIGHTS = Rights(
         Right(_IN_NAMESPACES, ("patch",), subresource="status"),
         Right(_OWNERS, ("update",), subresource="finalizers"),
         Right(KINDS, (*WRITE, *FOLLOW)),
-        Right((SECRET,), (*WRITE, "list")),
-        Right((CONFIG_MAP,), WRITE),
+        Right((SECRET, CONFIG_MAP), (*WRITE, *FOLLOW)),
     ),
     cluster_scoped=(
         Right((Cluster.resource,), FOLLOW),
@@ -66,13 +67,14 @@ RIGHTS = Rights(
 
 
 def extensions(
-    call: CallCloud, stores: Stores, views: MachineViews, new_token: Callable[[], str]
+    call: CallCloud, stores: Stores, caches: Caches, views: MachineViews, new_token: Callable[[], str]
 ) -> tuple[Extension[Any], ...]:
     """All extensions of a seed."""
+    secrets, config_maps = (caches.of(resource, transform=metadata_only) for resource in (SECRET, CONFIG_MAP))
     return (
         infrastructure.extension(call),
-        worker.extension(call, views),
-        *seed_objects.extensions(),
+        worker.extension(call, views, secrets),
+        *seed_objects.extensions(secrets, config_maps),
         dns_record.extension(call),
         *backups.extensions(stores),
         toy.extension(new_token),
@@ -89,7 +91,7 @@ def component(call: CallCloud, stores: Stores, timing: Timing, new_token: Callab
     def build(host: Host) -> None:
         views = MachineViews(host.caches)
         leases = leases_of(host, timing)
-        for extension in extensions(call, stores, views, new_token):
+        for extension in extensions(call, stores, host.caches, views, new_token):
             host.manager.add(controller_of(extension, host, leases, timing))
         host.manager.add(worker_state.controller(host, views, leases))
 

@@ -6,6 +6,7 @@ machines may be created in any order here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.controllers.outcome import Wait
 from espalier.runtime.controllers.writer import Writer, found_by_owner
-from espalier.shoots.extension import Extension, OperationFailed, Request, Result, SavedState, StateInvalid
+from espalier.shoots.extension import Dependents, Extension, OperationFailed, Request, Result, SavedState, StateInvalid
 from espalier.shoots.local_provider import machine_objects as objects
 from espalier.shoots.local_provider.cloud import TYPE, cloud_of
 from espalier.shoots.local_provider.machine_objects import KINDS, Saved, WorkerState
@@ -76,7 +77,7 @@ class WorkerActuator:
 
     async def reconcile(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
         """Apply a MachineClass and a MachineDeployment for each pool; wait until all machines are available."""
-        spec, network = _begin(request)
+        spec, network = _specified(request.object)
         await self._deploy(request, spec, network)
         if unready := [name for name, deployment in self._deployments(request) if not _is_rolled_out(deployment)]:
             return Wait(
@@ -88,7 +89,7 @@ class WorkerActuator:
     async def restore(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
         """Recreate all objects of the state with the same names, and those of machines that were created after it was
         saved. Of a shoot that is being deleted, only those of machines that are left."""
-        spec, network = _begin(request)
+        spec, network = _specified(request.object)
         if request.state is None:
             raise StateInvalid("status.state: found nothing")
         cloud = await cloud_of(request, self._call, spec.secret_ref, Worker.resource)
@@ -231,12 +232,13 @@ class WorkerActuator:
         return Result(objects.state_of(self._views.of(namespace)), {"machineDeployments": limits})
 
 
-def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
-    spec = request.object.decode(Worker).spec
+def _specified(worker: Object) -> tuple[WorkerSpec, str]:
+    """The spec of a Worker, and its network."""
+    spec = worker.decode(Worker).spec
     status = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
     network = status.get("network")
     if not isinstance(network, str) or not network:
-        name, namespace = request.object.name, request.object.namespace  # gardenlets name both after the shoot
+        name, namespace = worker.name, worker.namespace  # gardenlets name both after the shoot
         raise OperationFailed(
             "spec.infrastructureProviderStatus: found no network; allowed: status.providerStatus of the Infrastructure."
             f" If that has none, have it written again: in the seed, kubectl annotate infrastructure {name} "
@@ -333,6 +335,20 @@ def _is_hibernated(cluster: Object | None) -> bool:
     return cluster is not None and cluster.decode(_Cluster).spec.shoot.spec.hibernation.enabled
 
 
-def extension(call: CallCloud, views: MachineViews) -> Extension[WorkerState]:
-    """The extension for Worker."""
-    return Extension(Worker.resource, TYPE, WorkerActuator(call, views), SavedState(WorkerState))
+def _names(object_: Object) -> Iterable[tuple[Resource, str]]:
+    """See `Dependents.names`."""
+    try:
+        spec, network = _specified(object_)
+    except (OperationFailed, msgspec.ValidationError):
+        return
+    for pool in spec.pools:
+        name = objects.class_name(object_.namespace, pool, network)
+        yield from ((SECRET, name), (MachineClass.resource, name))
+        yield MachineDeployment.resource, objects.deployment_name(object_.namespace, pool)
+
+
+def extension(call: CallCloud, views: MachineViews, secrets: Cache) -> Extension[WorkerState]:
+    """The extension for Worker. The cache of Secrets may have metadata alone."""
+    kinds = {resource: views.caches[resource] for resource in (MachineClass.resource, MachineDeployment.resource)}
+    dependents = Dependents({SECRET: secrets, **kinds}, _names)
+    return Extension(Worker.resource, TYPE, WorkerActuator(call, views), SavedState(WorkerState), dependents=dependents)
