@@ -333,6 +333,24 @@ def test_keys_go_to_no_device_without_permission(annotations: dict[str, str]) ->
     tell(story)
 
 
+def test_refused_devices_are_in_one_sentence() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        of(glacier.trees, MACHINES)["devices"].append(OTHER_DEVICE)
+        await env.client.apply(SECRET, credentials(CREDENTIALS, "team-b", DEVICE), field_manager="administrator")
+        await apply(glacier)
+        assert devices.asked == []
+        message = (await machines(env)).status.failure_message
+        place, sentence = message.split(": ", 1)
+        assert place == "spec.devices[0], spec.devices[1]"
+        assert sentence.count("waiting for Secret eksa-system/snow-credentials") == 1
+        assert f"credentials-servers with {DEVICE}, {OTHER_DEVICE}, and" in sentence
+        reason, told_of_cluster = await told(env)
+        assert reason == "CredentialsNotPermitted"
+        assert told_of_cluster.count("credentials-servers") == 1
+
+    tell(story)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("reason", sampled(["CertificateNotVerified", "LoginRefused"], 1))
 def test_wrong_secret_holds_up_no_other_cluster(reason: str) -> None:

@@ -402,6 +402,15 @@ def test_a_group_without_a_name_is_reported(tmp_path: Path, capsys: pytest.Captu
         assert "workerNodeGroupConfigurations[0].name: not set, so the group is called md-0" in told
 
 
+def test_devices_need_one_permission_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "devices.yaml"
+    text = (EXAMPLES / "snow.yaml").read_text()
+    file.write_text(text.replace('  - "192.0.2.100"\n', '  - "192.0.2.100"\n  - "192.0.2.101"\n'))
+    assert run(["validate", "-f", str(file), "-o", "json"]) == 0
+    (needed,) = json.loads(capsys.readouterr().out)["notChecked"]
+    assert "credentials-servers with 192.0.2.100, 192.0.2.101, and" in needed
+
+
 def test_a_folder_is_read_as_by_kubectl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, datacenter = DOCKER.split("---\n")
     assert run(["validate", "-f", str(tmp_path)]) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -16,9 +17,13 @@ from espalier.api.manifests.leniency import Note
 from espalier.api.manifests.schema import violations
 from espalier.api.meta import Tree
 from espalier.api.text import paths
+from espalier.api.text.forms import DNS_LABELS
 from espalier.api.text.violations import ManifestError, Problem, Violation, nearest_name, shown
 from espalier.api.trees import json_trees
 from espalier.api.trees.yaml_trees import Builder, child, decoded, error_in, nodes, problem_at
+
+NOT_A_NAMESPACE = "not the name of a namespace"
+"""Message for a namespace that there can't be."""
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -137,7 +142,9 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
         message = f"a manifest holds one Cluster; the first is in {clusters[0].source}:{clusters[0].line('')}"
         problems.append(cluster.problem(Violation("metadata.name", shown(cluster.name), "one Cluster", message)))
     for cluster in clusters:
-        problems += [cluster.problem(violation) for violation in _datacenter(cluster, documents, catalog)]
+        known = [(problem.source, problem.line, problem.violation.field) for problem in problems]
+        of_reference = [cluster.problem(violation) for violation in _datacenter(cluster, documents, catalog)]
+        problems += [item for item in of_reference if (item.source, item.line, item.violation.field) not in known]
     if problems:
         raise ManifestError(problems)
 
@@ -188,6 +195,9 @@ def _content(document: Document, catalog: Catalog) -> list[Violation]:
     problems = violations(cls, document.tree) if cls else []
     if not document.name:
         problems.append(Violation("metadata.name", "nothing", "", "required field is missing; set it"))
+    namespace = document.metadata.get("namespace")
+    if isinstance(namespace, str) and namespace and not re.fullmatch(DNS_LABELS.part, namespace):
+        problems.append(Violation("metadata.namespace", shown(namespace), DNS_LABELS.words, NOT_A_NAMESPACE))
     return problems
 
 

@@ -55,9 +55,21 @@ class Part:
 
 def _violations_in(schema: Schema, validator: jsonschema_rs.Draft202012Validator, tree: Tree) -> list[Violation]:
     tree = json_trees.without_nulls(tree)
-    broken = [*islice(_unknown_fields(schema, tree, ()), MOST_TOLD)]
-    broken += [_violation(error, tree) for error in islice(validator.iter_errors(tree), MOST_TOLD)]
-    return sorted(broken, key=lambda violation: violation.field)
+    unknown = islice(_unknown_fields(schema, tree, ()), MOST_TOLD)
+    errors = sorted(islice(validator.iter_errors(tree), MOST_TOLD), key=_rank)
+    told = [*unknown, *(_violation(error, tree) for error in errors)]
+    first: dict[str, Violation] = {}
+    for violation in told:
+        first.setdefault(violation.field, violation)
+    return sorted(first.values(), key=lambda violation: violation.field)
+
+
+_RANKS = ("type", "anyOf", "enum", "pattern")
+"""Rules that say most about a value: of a field, the first of them that it breaks is told, for it is one fault."""
+
+
+def _rank(error: jsonschema_rs.ValidationError) -> int:
+    return _RANKS.index(error.kind.name) if error.kind.name in _RANKS else len(_RANKS)
 
 
 @cache

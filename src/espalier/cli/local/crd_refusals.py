@@ -27,6 +27,9 @@ import_module("cel_expr_python")  # without which no rule can be evaluated: said
 _VALUE = re.compile(r'Invalid value: (?P<value>(?:"(?P<text>(?:[^"\\…]|\\.)*)"?|[^\s:]+)(?:… \(\d+ characters\))?): ')
 """The value as Kubernetes prints it before a message. Our rules include what they found in the message."""
 
+_PATTERN = re.compile(r", regex used for validation is '.*?'(?=\))")
+"""What Kubernetes tells those who read regular expressions, after examples for everybody."""
+
 _LONGEST = 1500
 
 
@@ -54,6 +57,7 @@ def refusals(new: Tree, old: Tree | None) -> list[StatusCause]:
 
 def _sentence(message: str) -> str:
     """A message in the format of our other rules. Without a value, `found` and what is allowed are part of it."""
+    message = _PATTERN.sub("", message)
     value = _VALUE.match(message)
     if value is None:
         return message.removeprefix("Invalid value: ")

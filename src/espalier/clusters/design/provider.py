@@ -63,6 +63,28 @@ class Dependency(NamedTuple):
     """The fields that a Secret must have, for the message where it is absent or not permitted."""
 
 
+class Needed(NamedTuple):
+    """A Secret, with all that needs it: one message says it."""
+
+    name: str
+    places: str
+    """The fields that reference it, for messages."""
+    servers: Sequence[str]
+    variables: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+def needed(dependencies: Iterable[Dependency]) -> Iterator[Needed]:
+    """The Secrets of dependencies, each once."""
+    secrets: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Dependency]] = {}
+    for dependency in dependencies:
+        secrets.setdefault((dependency.name, dependency.variables, dependency.fields), []).append(dependency)
+    for (name, variables, fields), of_secret in secrets.items():
+        places = ", ".join(dict.fromkeys(dependency.field for dependency in of_secret))
+        servers = list(dict.fromkeys(dependency.server for dependency in of_secret))
+        yield Needed(name, places, servers, variables, fields)
+
+
 class Further(NamedTuple):
     """An object that a linked object references, in the same namespace: it is linked as well."""
 

@@ -16,7 +16,7 @@ from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters.design import names
-from espalier.clusters.design.provider import Dependency, Links, Providers
+from espalier.clusters.design.provider import Dependency, Links, Providers, needed
 from espalier.clusters.design.secrets import credentials
 from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache, Caches
@@ -241,25 +241,27 @@ class LinkedObjects:
         self, cluster: Key, dependencies: Sequence[Dependency]
     ) -> tuple[dict[tuple[Resource, str], Data], list[Missing]]:
         data: dict[tuple[Resource, str], Data] = {}
-        missing = []
-        for resource, name, field, server, unusable, optional, variables, fields in dependencies:
+        missing: list[Missing] = []
+        refused: list[Dependency] = []
+        lacks: dict[str, dict[str, None]] = {}
+        for dependency in dependencies:
+            resource, name, field, server, unusable, optional, variables, _ = dependency
             key = Key(SYSTEM_NAMESPACE, name)
             self._users.setdefault((resource.kind, key), set()).add(cluster)
             object_ = self._data[resource].get(key)
             if object_ is None and optional:
                 continue
             if server and not _is_permitted(object_, server, cluster.namespace):
-                told = credentials.advice(str(key), server=server, namespace=cluster.namespace, fields=fields)
-                told += credentials.variables(variables) if variables else ""
-                missing.append(Missing(field, told, is_credentials=True))
+                refused.append(dependency)
             elif object_ is None:
                 missing.append(_missing(field, resource.kind, key))
             elif lack := unusable(content := _content(object_), object_.metadata.annotations):
                 lack += credentials.variables(variables) if variables else ""
-                missing.append(Missing(field, lack, is_credentials=True))
+                lacks.setdefault(lack, {})[field] = None
             else:
                 data[resource, f"{resource.kind} {key}"] = content
-        return data, missing
+        unusable_secrets = (Missing(", ".join(fields), lack, is_credentials=True) for lack, fields in lacks.items())
+        return data, [*_not_permitted(refused, cluster.namespace), *unusable_secrets, *missing]
 
     @property
     def _key(self) -> GateKey:
@@ -297,6 +299,14 @@ def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, Resource,
 
 def _missing(field: str, kind: str, key: Key) -> Missing:
     return Missing(field, f"{kind} {key.name} in namespace {key.namespace}, which does not exist")
+
+
+def _not_permitted(dependencies: Iterable[Dependency], namespace: str) -> Iterator[Missing]:
+    for secret in needed(dependencies):
+        name = str(Key(SYSTEM_NAMESPACE, secret.name))
+        told = credentials.advice(name, servers=secret.servers, namespace=namespace, fields=secret.fields)
+        told += credentials.variables(secret.variables) if secret.variables else ""
+        yield Missing(secret.places, told, is_credentials=True)
 
 
 def missing_kind(resource: Resource) -> Missing:

@@ -82,6 +82,18 @@ def test_each_device_needs_a_permission_of_its_own() -> None:
     assert seen(trees, credentials(servers=f"{OTHER_DEVICE}, {DEVICE}")).missing == ()
 
 
+def test_devices_without_permission_are_one_sentence() -> None:
+    trees = manifest()
+    of(trees, MACHINES)["devices"].append(OTHER_DEVICE)
+    nobodys = credentials(servers="192.0.2.250")
+    (missing,) = seen(trees, nobodys).missing
+    assert missing.field == "SnowMachineConfig glacier-cp: spec.devices, SnowMachineConfig glacier: spec.devices"
+    assert f"credentials-servers with {DEVICE}, {OTHER_DEVICE}, and" in missing.what
+    without_keys = credentials({}, servers=f"{DEVICE}, {OTHER_DEVICE}")
+    (missing,) = seen(trees, without_keys).missing
+    assert "fields credentials and ca-bundle of Secret" in missing.what
+
+
 @pytest.mark.demand(L30="for Snow")
 def test_named_secret_is_used_if_it_permits_that() -> None:
     trees, other = manifest(), credentials()

@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.clusters.manifests import documents
 from espalier.cli.kit.failures import Failure
-from espalier.clusters.design.provider import Dependency, Provider, Providers
+from espalier.clusters.design.provider import Dependency, Provider, Providers, needed
 from espalier.clusters.design.secrets import credentials
 from espalier.clusters.observe import references
 from espalier.kube.client import Client
@@ -44,15 +44,16 @@ async def check(
         provider = providers.get(reference.kind) if reference is not None else None
         if provider is None:
             continue
+        lacking, namespace = list[Dependency](), cluster.metadata.namespace
         for dependency in await _dependencies(providers, provider, client, cluster, tree, manifest):
             missing = [name for name in dependency.variables if not environment.get(name)]
-            if missing and await _is_lacking(client, dependency, from_environment, cluster.metadata.namespace):
+            if missing and await _is_lacking(client, dependency, from_environment, namespace):
                 unset |= dict.fromkeys(missing)
-                name = str(Key(SYSTEM_NAMESPACE, dependency.name))
-                told = credentials.advice(
-                    name, server=dependency.server, namespace=cluster.metadata.namespace, fields=dependency.fields
-                )
-                needs[f"{dependency.field} needs {told}"] = None
+                lacking.append(dependency)
+        for secret in needed(lacking):
+            name = str(Key(SYSTEM_NAMESPACE, secret.name))
+            told = credentials.advice(name, servers=secret.servers, namespace=namespace, fields=secret.fields)
+            needs[f"{secret.places} needs {told}"] = None
     if unset:
         *others, last = unset
         names = f"variables {', '.join(others)} and {last}" if others else f"variable {last}"

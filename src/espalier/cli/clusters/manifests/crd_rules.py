@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from espalier.api.eksa.vocabulary import sentences
+from espalier.api.manifests import manifests
 from espalier.api.manifests.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -76,11 +77,12 @@ def problems(documents_: Sequence[Document], known: Sequence[Problem], live: Liv
     for document, after in zip_longest(documents_, documents_[1:]):
         end = after.line("") if after is not None and after.source == document.source else sys.maxsize
         of_it = [other for other in known if other.source == document.source and document.line("") <= other.line < end]
+        readable = [other for other in of_it if other.violation.message != manifests.NOT_A_NAMESPACE]
         named = (document.tree.get("apiVersion"), document.tree.get("kind"))
         if (
             not document.name
             or named != (document.api_version, document.kind)
-            or documents.is_reported("metadata", of_it)
+            or documents.is_reported("metadata", readable)
         ):
             continue
         if live.name(document) in live.unread:

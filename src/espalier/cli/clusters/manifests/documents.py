@@ -270,6 +270,19 @@ def located(documents: Sequence[Document], cluster: Document, violation: Violati
     return cluster.problem(violation)
 
 
+def is_about_refused(documents: Sequence[Document], warning: str, problems: Sequence[Problem]) -> bool:
+    """True if a warning begins with a field for which a manifest is refused anyway."""
+    named = _FIELD.match(warning)
+    if named is None:
+        return False
+    places = {
+        at
+        for at, document in enumerate(documents)
+        if document.kind == (named["kind"] or Cluster.resource.kind) and named["name"] in (None, document.name)
+    }
+    return is_reported(named["field"], [problem for problem in problems if _place(documents, problem) in places])
+
+
 def _decodes(tree: Tree, cls: type[KubeObject]) -> bool:
     try:
         msgspec.convert(tree, cls)

@@ -79,10 +79,12 @@ def alone(
         manager = OfflineManager(PROVIDERS, readable, releases, namespace, given, is_complete=is_complete)
         examined = [manager.examined(cluster, is_refused=is_refused) for cluster in clusters]
     later = [] if crd_rules.ASKED else [crd_rules.NOT_ASKED]
+    merged = documents.merged(
+        documents_, problems, [*rules, *(problem for examination in examined for problem in examination.problems)]
+    )
+    warnings = dict.fromkeys(text for examination in examined for text in examination.warnings)
     return Examination(
-        documents.merged(
-            documents_, problems, [*rules, *(problem for examination in examined for problem in examination.problems)]
-        ),
-        list(dict.fromkeys(text for examination in examined for text in examination.warnings)),
+        merged,
+        [text for text in warnings if not documents.is_about_refused(documents_, text, merged)],
         [*later, *dict.fromkeys(text for examination in examined for text in examination.later)],
     )

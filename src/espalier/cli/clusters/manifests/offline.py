@@ -29,7 +29,7 @@ from espalier.cli.clusters.manifests import absent_objects, documents, placehold
 from espalier.cli.kit.failures import Failure
 from espalier.clusterapi.infrastructures import templates
 from espalier.clusters.design import cni
-from espalier.clusters.design.provider import Providers, RenderInput, bottlerocket_groups
+from espalier.clusters.design.provider import Providers, RenderInput, bottlerocket_groups, needed
 from espalier.clusters.design.secrets import credentials
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.rules import releases as rules
@@ -244,10 +244,11 @@ class OfflineManager:
         if provider is None or scope.missing:
             return
         namespace = scope.key.namespace
-        for dependency in provider.links.depend(scope.cluster, [child for _, child in scope.children]):
-            if dependency.server and not dependency.optional:
-                name = str(Key(SYSTEM_NAMESPACE, dependency.name))
-                yield f"{dependency.field}: {credentials.advice(name, server=dependency.server, namespace=namespace)}"
+        depend = provider.links.depend(scope.cluster, [child for _, child in scope.children])
+        sent = (dependency for dependency in depend if dependency.server and not dependency.optional)
+        for secret in needed(sent):
+            name = str(Key(SYSTEM_NAMESPACE, secret.name))
+            yield f"{secret.places}: {credentials.advice(name, servers=secret.servers, namespace=namespace)}"
 
     def _preview(self, document: Document) -> tuple[Key, Preview]:
         tree = document.tree

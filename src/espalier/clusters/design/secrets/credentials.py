@@ -30,13 +30,13 @@ def permits(annotations: Mapping[str, str], *, server: str, namespace: str) -> b
     return server.lower() in _listed(annotations.get(SERVERS, "").lower()) and bool(namespaces & {namespace, ANY})
 
 
-def advice(name: str, *, server: str, namespace: str, fields: Sequence[str] = ()) -> str:
-    """The message for a Secret that is absent or not permitted; the same for both, because tenants must not learn names
-    of others' Secrets. So `fields`, which it must have, are named whether or not it has them.
+def advice(name: str, *, servers: Iterable[str], namespace: str, fields: Sequence[str] = ()) -> str:
+    """The message for a Secret that is absent or not permitted for `servers`; the same for both, because tenants must
+    not learn names of others' Secrets. So `fields`, which it must have, are named whether or not it has them.
     """
     needed = f", with {_fields(fields)}," if fields else ""
     return (
-        f"Secret {name}, which must exist{needed} and permit this use: annotation {SERVERS} with {server}, "
+        f"Secret {name}, which must exist{needed} and permit this use: annotation {SERVERS} with {', '.join(servers)}, "
         f"and {NAMESPACES} with {namespace} or {ANY}"
     )
 

@@ -119,7 +119,7 @@ def with_result(status: Checked, generation: int, reason: str = "", message: str
 
 def _sentences(unanswered: Iterable[tuple[str, NoAnswer]]) -> list[str]:
     """The reasons why servers gave no answers; places with the same message are named together."""
-    places: dict[str, list[str]] = {}
+    places: dict[str, dict[str, None]] = {}
     for place, answer in unanswered:
-        places.setdefault(answer.message, []).append(place)
+        places.setdefault(answer.message, {})[place] = None
     return [f"{', '.join(of)}: {message}" if any(of) else message for message, of in places.items()]

@@ -152,7 +152,8 @@ class Checks(Generic[Q, A]):
             check.status = msgspec.structs.replace(check.status, spec_valid=None, failure_reason="", failure_message="")
             return Done()
         requests, namespace = check.check_plan.requests, check.object.key.namespace
-        told = await asyncio.gather(*(self._ask(request, namespace) for request in requests))
+        refused = [request for request in requests if self._account(request, namespace) is None]
+        told = await asyncio.gather(*(self._ask(request, namespace, refused) for request in requests))
         conclusion = conclude(check.status, check.object.metadata.generation, check.check_plan, told)
         check.status = self._with_condition(conclusion)
         if conclusion.is_settled_by_secrets:
@@ -162,21 +163,24 @@ class Checks(Generic[Q, A]):
             return Wait(*conclusion.away, after=after)
         return Wait(Reason.LINKED_OBJECTS_NOT_CHECKED, "waiting for the next check", after=after)
 
-    async def _ask(self, request: Request[Q], namespace: str) -> A | NoAnswer:
-        """Return one server's answer or the reason for its absence: a failure does not affect other servers."""
-        permission = request.query.server.permission
-        account = self._account(request, permission, namespace)
+    async def _ask(self, request: Request[Q], namespace: str, refused: Sequence[Request[Q]]) -> A | NoAnswer:
+        """Return one server's answer or the reason for its absence: a failure does not affect other servers. That of
+        `refused` requests names the servers of all that need the same Secret.
+        """
+        account = self._account(request, namespace)
         if account is None:
-            advice = permissions.advice(str(request.account), server=permission, namespace=namespace)
+            of_account = [other for other in refused if other.account == request.account] or [request]
+            servers = dict.fromkeys(other.query.server.permission for other in of_account)
+            advice = permissions.advice(str(request.account), servers=servers, namespace=namespace)
             return NoAnswer(NOT_PERMITTED, f"waiting for {advice}")
         try:
             return await self._look_up(request.query, account)
         except LookUpError as error:
             return NoAnswer(error.reason, str(error))
 
-    def _account(self, request: Request[Q], permission: str, namespace: str) -> Credentials | None:
-        """The account, if its Secret permits sending it to this server for objects of a namespace."""
-        secret = self.secrets.get(request.account)
+    def _account(self, request: Request[Q], namespace: str) -> Credentials | None:
+        """The account, if its Secret permits sending it to the server for objects of a namespace."""
+        permission, secret = request.query.server.permission, self.secrets.get(request.account)
         annotations = secret.metadata.annotations if secret is not None else {}
         if secret is None or not permissions.permits(annotations, server=permission, namespace=namespace):
             return None
