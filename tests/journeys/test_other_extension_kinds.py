@@ -84,3 +84,52 @@ def test_state_is_given_only_where_the_shoot_started() -> None:
             assert await state(world, "b", "gvisor") == ({"sandboxes": 3}, metadata_keys.RESTORE)
 
     virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_state_outlives_seeds_that_lack_its_kind() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, "a", "b", "c", delay=0.5) as world:
+            await world.seeds["a"].client.create(core.CUSTOM_RESOURCE_DEFINITION, crd_of(RUNTIMES))
+            await world.create_shoot()
+            await world.healthy("a")
+            await create(world, "a", "gvisor")
+            await report(world, "a", "gvisor", {"state": {"sandboxes": 3}})
+            await asyncio.sleep(60)
+            for seed in ("b", "c"):
+                await world.move(seed)
+                await world.healthy(seed)
+                await asyncio.sleep(300)  # the version in the garden is compared meanwhile
+            await world.seeds["c"].client.create(core.CUSTOM_RESOURCE_DEFINITION, crd_of(RUNTIMES))
+            await asyncio.sleep(60)
+            await create(world, "c", "gvisor", **{metadata_keys.OPERATION: metadata_keys.WAIT_FOR_STATE})
+            await asyncio.sleep(30)
+            assert await state(world, "c", "gvisor") == ({"sandboxes": 3}, metadata_keys.RESTORE)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_state_is_given_after_two_gardenlets_were_killed() -> None:
+    """Whoever asks for it may do so while no gardenlet runs."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.5) as world:
+            for seed in world.seeds.values():
+                await seed.client.create(core.CUSTOM_RESOURCE_DEFINITION, crd_of(RUNTIMES))
+            await world.create_shoot()
+            await world.healthy("a")
+            await create(world, "a", "gvisor")
+            await report(world, "a", "gvisor", {"state": {"sandboxes": 3}})
+            await asyncio.sleep(60)
+            await world.move("b")
+            await world.healthy("b")
+            for program in ("gardenlet a", "gardenlet b"):
+                await world.garden.kill(program)
+            await create(world, "b", "gvisor", **{metadata_keys.OPERATION: metadata_keys.WAIT_FOR_STATE})
+            await asyncio.sleep(20)
+            assert await state(world, "b", "gvisor") == (None, metadata_keys.WAIT_FOR_STATE)
+            await world.garden.restart("gardenlet b")
+            await asyncio.sleep(60)
+            assert await state(world, "b", "gvisor") == ({"sandboxes": 3}, metadata_keys.RESTORE)
+            await world.garden.restart("gardenlet a")
+
+    virtual.run(main, epoch=EPOCH, seed=1)
