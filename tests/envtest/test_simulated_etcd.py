@@ -39,6 +39,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.storage import MemoryStorage, restore
+from tests.support.etcd import calls
 from tests.support.etcd.etcd_histories import EVERYTHING, Compact, Step, histories, play, without_member
 from tests.support.etcd.real_etcd import built, real_etcd
 
@@ -90,9 +91,9 @@ async def snapshot(client: Client) -> bytes:
 
 async def content_of(client: Client) -> tuple[RangeResult, HashResult, list[int]]:
     """All keys with all their numbers, the hash of their history, and leases."""
-    result, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
+    result, hashed = without_member(await client.do(EVERYTHING)), await calls.hash_kv(client)
     assert isinstance(result, RangeResult)
-    return result, replace(hashed, header=result.header), sorted(await client.leases())
+    return result, replace(hashed, header=result.header), sorted(await calls.leases(client))
 
 
 async def told(client: Client, start: int, end: int) -> list[Event]:
@@ -147,7 +148,7 @@ def test_same_history_has_same_answers_and_hashes(programs: Path, folder: Path) 
 
 async def _filled(client: Client) -> None:
     """Keys with long histories, deletions, leases, large values, and a compaction in the middle."""
-    await client.grant(600, lease=11)
+    await calls.grant(client, 600, lease=11)
     for number in range(300):
         key = f"/registry/things/{number % 40:04}".encode()
         await client.do(Put(key, b"x" * (number * 37 % 3000), 11 if number % 7 == 0 else 0))
@@ -200,7 +201,7 @@ async def test_simulated_etcd_starts_from_a_real_one(programs: Path, folder: Pat
         await _filled(client)
         expected = await content_of(client)
         content = (await snapshot(client))[:-HASH_SIZE]
-        database_hash = await client.database_hash()
+        database_hash = await calls.database_hash(client)
         await etcd.stop()
         with Database.open(etcd.data / "member" / "snap" / "db") as database:
             check(database)
@@ -222,7 +223,7 @@ async def test_real_etcd_starts_from_a_file_with_appendices(
 ) -> None:
     """As a restore does with deltas: the records from some revision on go into the restored file."""
     async with real_etcd(programs, folder) as etcd, etcd.client() as client:
-        await client.grant(600, lease=11)
+        await calls.grant(client, 600, lease=11)
         for number in range(split):
             await client.put(b"%d" % (number % 30), b"x" * number)
         first = await snapshot(client)
@@ -271,7 +272,7 @@ async def test_real_etcd_takes_bumped_revisions_and_leases(programs: Path, folde
         async with etcd.client() as client:
             result = await client.do(EVERYTHING)
             assert (result.header.revision, result.count) == (bumped, 5)
-            assert await client.leases() == (77,)
+            assert await calls.leases(client) == (77,)
             with pytest.raises(Compacted):
                 async with client.watch(b"0", start_revision=last + 1) as watch:
                     await anext(watch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
@@ -14,7 +13,6 @@ from msgspec.structs import replace
 from espalier.etcd import results
 from espalier.etcd.connection import Connection
 from espalier.etcd.credentials import TlsFiles
-from espalier.etcd.errors import Code, LeaseNotFound, Unavailable, error_of
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcd.messages import services
 from espalier.etcd.messages.services import Unary
@@ -33,10 +31,8 @@ from espalier.etcd.requests import (
 from espalier.etcd.results import (
     Alarm,
     DeleteResult,
-    HashResult,
     Header,
     KeyValue,
-    LeaseResult,
     Member,
     PutResult,
     RangeResult,
@@ -77,7 +73,7 @@ class Client:
     """
 
     def __init__(self, transport: Transport, *, timeout: float = TIMEOUT, rng: random.Random | None = None) -> None:
-        self._transport = transport
+        self.transport = transport
         self._timeout = timeout
         self._rng = rng or random.Random()  # noqa: S311 - spreads tries, no secrets
 
@@ -91,7 +87,7 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections; idempotent. Calls in progress raise `Unavailable`."""
-        await self._transport.close()
+        await self.transport.close()
 
     # --- Keys ---------------------------------------------------------------------------------------------------
 
@@ -110,15 +106,15 @@ class Client:
         """
         match operation:
             case Range():
-                read = await self._call(services.RANGE, range_request(operation), timeout, repeatable=True)
+                read = await self.call(services.RANGE, range_request(operation), timeout, repeatable=True)
                 return results.range_result(read)
             case Put():
-                return results.put_result(await self._call(services.PUT, put_request(operation), timeout))
+                return results.put_result(await self.call(services.PUT, put_request(operation), timeout))
             case DeleteRange():
                 deletion = delete_range_request(operation)
-                return results.delete_result(await self._call(services.DELETE_RANGE, deletion, timeout))
+                return results.delete_result(await self.call(services.DELETE_RANGE, deletion, timeout))
         transaction = txn_request(operation)
-        answer = await self._call(services.TXN, transaction, timeout, repeatable=not is_write(operation))
+        answer = await self.call(services.TXN, transaction, timeout, repeatable=not is_write(operation))
         return results.txn_result(answer)
 
     async def get(self, key: bytes, *, revision: int = 0) -> KeyValue | None:
@@ -150,7 +146,7 @@ class Client:
         """Discard all history before a revision; with `physical`, wait until it is removed from the database. Raises
         `Compacted` if that was done already, and `FutureRevision`."""
         message = rpc.CompactionRequest(revision=revision, physical=physical)
-        return results.header((await self._call(services.COMPACT, message, None)).header)
+        return results.header((await self.call(services.COMPACT, message, None)).header)
 
     def watch(
         self,
@@ -169,7 +165,7 @@ class Client:
         minutes (its `--watch-progress-notify-interval`). `patience`: seconds without a member until it gives up.
         """
         return Watch(
-            self._transport,
+            self.transport,
             key,
             range_end,
             start_revision=start_revision,
@@ -181,119 +177,61 @@ class Client:
             rng=self._rng,
         )
 
-    # --- Leases -------------------------------------------------------------------------------------------------
-
-    async def grant(self, ttl: int, *, lease: int = 0) -> LeaseResult:
-        """Create a lease of `ttl` seconds; with 0 as its ID etcd chooses one. Raises `LeaseExists`, `Refused`."""
-        answer = await self._call(services.LEASE_GRANT, rpc.LeaseGrantRequest(ttl=ttl, id=lease), None)
-        if answer.error:
-            raise error_of(Code.FAILED_PRECONDITION, answer.error)
-        return LeaseResult(answer.id, answer.ttl, answer.ttl)
-
-    async def revoke(self, lease: int) -> Header:
-        """End a lease; its keys are deleted. Raises `LeaseNotFound`."""
-        return results.header((await self._call(services.LEASE_REVOKE, rpc.LeaseRevokeRequest(id=lease), None)).header)
-
-    async def keep_alive(self, lease: int) -> LeaseResult:
-        """Renew a lease once. Raises `LeaseNotFound` for one that ended."""
-        stream = await self._transport.open(
-            services.LEASE_KEEP_ALIVE, rpc.LeaseKeepAliveRequest(id=lease), self._timeout
-        )
-        try:
-            async with asyncio.timeout(self._timeout):
-                answer = await stream.receive()
-        except TimeoutError:
-            raise Unavailable(f"etcd did not renew a lease within {self._timeout:g} s") from None
-        finally:
-            await stream.close()
-        if answer is None:
-            raise Unavailable("etcd ended the stream of a lease")
-        if answer.ttl <= 0:
-            raise LeaseNotFound("etcdserver: requested lease not found")
-        return LeaseResult(answer.id, answer.ttl)
-
-    async def time_to_live(self, lease: int, *, keys: bool = False) -> LeaseResult:
-        """The remaining time of a lease, and its keys. One that ended has a `ttl` of -1."""
-        message = rpc.LeaseTimeToLiveRequest(id=lease, keys=keys)
-        answer = await self._call(services.LEASE_TIME_TO_LIVE, message, None, repeatable=True)
-        return LeaseResult(answer.id, answer.ttl, answer.granted_ttl, tuple(answer.keys))
-
-    async def leases(self) -> tuple[int, ...]:
-        """The IDs of all leases."""
-        answer = await self._call(services.LEASE_LEASES, rpc.LeaseLeasesRequest(), None, repeatable=True)
-        return tuple(lease.id for lease in answer.leases)
-
     # --- Members ------------------------------------------------------------------------------------------------
 
     async def members(self, *, linearizable: bool = True) -> tuple[Member, ...]:
         """The members of the cluster; with `linearizable=False` as known to this member, also without a leader."""
         message = rpc.MemberListRequest(linearizable=linearizable)
-        answer = await self._call(services.MEMBER_LIST, message, None, repeatable=True)
+        answer = await self.call(services.MEMBER_LIST, message, None, repeatable=True)
         return tuple(map(results.member, answer.members))
 
     async def add_learner(self, *peer_urls: str) -> Member:
         """Add a member that gets all data and has no vote, with the URLs for its peers. Raises `Refused` where one has
         these URLs or where there is another learner; `Unavailable` until members are connected for five seconds."""
         message = rpc.MemberAddRequest(peer_urls=peer_urls, is_learner=True)
-        return results.member((await self._call(services.MEMBER_ADD, message, None)).member)
+        return results.member((await self.call(services.MEMBER_ADD, message, None)).member)
 
     async def promote_member(self, member: int) -> None:
         """Give a learner a vote. Raises `Refused` if it has none of its data yet, has a vote, or does not exist."""
-        await self._call(services.MEMBER_PROMOTE, rpc.MemberPromoteRequest(id=member), None)
+        await self.call(services.MEMBER_PROMOTE, rpc.MemberPromoteRequest(id=member), None)
 
     async def update_member(self, member: int, *peer_urls: str) -> None:
         """Change the URLs of a member for its peers. Raises `Refused` if it does not exist."""
-        await self._call(services.MEMBER_UPDATE, rpc.MemberUpdateRequest(id=member, peer_urls=peer_urls), None)
+        await self.call(services.MEMBER_UPDATE, rpc.MemberUpdateRequest(id=member, peer_urls=peer_urls), None)
 
     async def remove_member(self, member: int) -> None:
         """Remove a member for good: it can't return with its data. Raises `Refused` if it does not exist, and
         `Unavailable` if the others that have been connected for five seconds would be no quorum."""
-        await self._call(services.MEMBER_REMOVE, rpc.MemberRemoveRequest(id=member), None)
+        await self.call(services.MEMBER_REMOVE, rpc.MemberRemoveRequest(id=member), None)
 
     async def status(self, *, timeout: float | None = None) -> Status:
         """The state of a member."""
-        return results.status(await self._call(services.STATUS, rpc.StatusRequest(), timeout, repeatable=True))
+        return results.status(await self.call(services.STATUS, rpc.StatusRequest(), timeout, repeatable=True))
 
     def snapshot(self, *, timeout: float | None = None) -> AsyncGenerator[Chunk, None]:
         """A member's database and its hash, in chunks; see `snapshot.snapshot`. The timeout is for each chunk."""
-        return snapshot(self._transport, self._timeout if timeout is None else timeout)
-
-    async def hash_kv(self, revision: int = 0, *, timeout: float = SLOW_TIMEOUT) -> HashResult:
-        """A hash of all keys and their history up to a revision (0: the newest), equal on all members. Raises
-        `Compacted` and `FutureRevision`."""
-        message = rpc.HashKVRequest(revision=revision)
-        answer = await self._call(services.HASH_KV, message, timeout, repeatable=True)
-        header = results.header(answer.header)
-        hashed_revision = answer.hash_revision or revision or header.revision
-        return HashResult(header, answer.hash, answer.compact_revision, hashed_revision)
-
-    async def database_hash(self, *, timeout: float = SLOW_TIMEOUT) -> int:
-        """A hash of a member's whole database."""
-        return (await self._call(services.HASH, rpc.HashRequest(), timeout, repeatable=True)).hash
+        return snapshot(self.transport, self._timeout if timeout is None else timeout)
 
     async def defragment(self, *, timeout: float = SLOW_TIMEOUT) -> None:
         """Have a member rewrite its database. It answers no other request meanwhile."""
-        await self._call(services.DEFRAGMENT, rpc.DefragmentRequest(), timeout)
+        await self.call(services.DEFRAGMENT, rpc.DefragmentRequest(), timeout)
 
     async def alarms(self) -> tuple[Alarm, ...]:
         """All alarms of the cluster."""
         message = rpc.AlarmRequest(action=rpc.AlarmRequest.GET)
-        return _alarms(await self._call(services.ALARM, message, None, repeatable=True))
+        return _alarms(await self.call(services.ALARM, message, None, repeatable=True))
 
-    async def disarm(self, alarm: Alarm) -> None:
-        """Disarm an alarm."""
-        message = rpc.AlarmRequest(action=rpc.AlarmRequest.DEACTIVATE, member_id=alarm.member_id, alarm=alarm.type)
-        await self._call(services.ALARM, message, None)
-
-    async def move_leader(self, member: int) -> None:
-        """Have the leader, which must be the member that is called, hand over to another one."""
-        await self._call(services.MOVE_LEADER, rpc.MoveLeaderRequest(target_id=member), None)
-
-    async def _call(
-        self, method: Unary[Request, Response], request: Request, timeout: float | None, *, repeatable: bool = False
+    async def call(
+        self,
+        method: Unary[Request, Response],
+        request: Request,
+        timeout: float | None = None,
+        *,
+        repeatable: bool = False,
     ) -> Response:
+        """Call a method of etcd's services that has no method here; `repeatable` if a second call changes nothing."""
         seconds = self._timeout if timeout is None else timeout
-        return await self._transport.call(method, request, timeout=seconds, repeatable=repeatable)
+        return await self.transport.call(method, request, timeout=seconds, repeatable=repeatable)
 
 
 def _alarms(answer: rpc.AlarmResponse) -> tuple[Alarm, ...]:

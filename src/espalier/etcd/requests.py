@@ -98,29 +98,9 @@ class Txn(Struct, frozen=True):
 Operation: TypeAlias = Range | Put | DeleteRange | Txn
 
 
-def version(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
-    """A condition on how often a key was written since it was created; 0: it does not exist."""
-    return Compare(key, "VERSION", relation, operand, range_end)
-
-
-def create_revision(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
-    """A condition on the revision at which a key was created."""
-    return Compare(key, "CREATE", relation, operand, range_end)
-
-
 def mod_revision(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
     """A condition on the revision at which a key was last written."""
     return Compare(key, "MOD", relation, operand, range_end)
-
-
-def value(key: bytes, relation: Relation, operand: bytes, range_end: bytes = b"") -> Compare:
-    """A condition on the value of a key."""
-    return Compare(key, "VALUE", relation, operand, range_end)
-
-
-def lease(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
-    """A condition on the lease of a key; 0: it has none."""
-    return Compare(key, "LEASE", relation, operand, range_end)
 
 
 def is_write(operation: Operation) -> bool:

@@ -15,6 +15,7 @@ from espalier.etcd.client import connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.stores.local import LocalStore
+from tests.support.etcd import calls
 from tests.support.etcd.agents import AgentProcess, running_agent
 from tests.support.etcd.etcd_load import Load
 from tests.support.etcd.real_etcd import RealEtcd, programs_of, real_cluster, real_etcd
@@ -104,7 +105,7 @@ async def test_two_members_that_follow_take_no_snapshots(tmp_path: Path) -> None
             assert status == 503
             assert "another member is the leader" in text
             async with leading.client() as client:
-                await client.move_leader(ids[members.index(following)])
+                await calls.move_leader(client, ids[members.index(following)])
                 with suppress(EtcdError):
                     await client.put(b"/after", b"the change")
             await follower.ask("/snapshot/full", until_taken=True)
@@ -156,7 +157,7 @@ async def test_killed_leader_of_three_loses_nothing_stored(seed: int, tmp_path: 
                 case 0:
                     async with members[(at + 1) % 3].client() as other, members[at].client() as leading:
                         with suppress(EtcdError):
-                            await leading.move_leader((await other.status()).header.member_id)
+                            await calls.move_leader(leading, (await other.status()).header.member_id)
                 case 1:
                     await members[at].kill()
                     for _ in range(rng.randrange(10)):

@@ -22,6 +22,7 @@ from espalier.etcd.errors import Refused, Unavailable
 from espalier.etcd.requests import Range, prefix_range_end
 from espalier.kube.transports.inprocess import InProcessTransport
 from espalier.kube.transports.wire import Request
+from tests.support.etcd import calls
 from tests.support.etcd.real_etcd import RealEtcd, built, real_cluster
 from tests.support.left_files import folder_of_a_fixture
 
@@ -86,7 +87,7 @@ async def test_members_know_each_other_and_have_same_hash(members: list[RealEtcd
     for member in members:
         async with member.client() as opened:
             await opened.get(b"/same")  # it has caught up
-            result = await opened.hash_kv(revision)
+            result = await calls.hash_kv(opened, revision)
             hashes.add(result.hash)
             ids.add(result.header.member_id)
     assert len(hashes) == 1
@@ -100,8 +101,8 @@ async def test_the_leader_can_be_moved_by_the_leader_alone(members: list[RealEtc
     async with others[0].client() as other, first.client() as leading:
         target = (await other.status()).header.member_id
         with pytest.raises(Refused, match="etcdserver: not leader"):
-            await other.move_leader(target)
-        await leading.move_leader(target)
+            await calls.move_leader(other, target)
+        await calls.move_leader(leading, target)
         assert (await other.status()).leads
 
 

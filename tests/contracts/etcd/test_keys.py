@@ -11,6 +11,7 @@ from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, FutureRevision, LeaseNotFound, Refused, RequestTooLarge
 from espalier.etcd.requests import FROM_KEY, DeleteRange, Order, Put, Range, Target, prefix_range_end
 from espalier.etcd.results import KeyValue, RangeResult
+from tests.support.etcd import calls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -166,7 +167,7 @@ async def test_a_put_reports_what_was_there_if_asked(client: Client, prefix: byt
 
 async def test_a_put_may_keep_the_value_or_the_lease(client: Client, prefix: bytes) -> None:
     key = prefix + b"k"
-    lease = await client.grant(600)
+    lease = await calls.grant(client, 600)
     await client.do(Put(key, b"kept", lease.id))
     await client.do(Put(key, ignore_value=True))
     value = await client.get(key)
@@ -177,7 +178,7 @@ async def test_a_put_may_keep_the_value_or_the_lease(client: Client, prefix: byt
     value = await client.get(key)
     assert value is not None
     assert (value.value, value.lease, value.version) == (b"new", lease.id, 4)
-    await client.revoke(lease.id)
+    await calls.revoke(client, lease.id)
 
 
 async def test_puts_that_contradict_themselves_are_refused(client: Client, prefix: bytes) -> None:

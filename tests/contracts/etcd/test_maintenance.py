@@ -13,6 +13,7 @@ from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, FutureRevision, NoSpace
 from espalier.etcd.requests import Put, Range, Txn
 from espalier.etcd.snapshot import HASH_SIZE
+from tests.support.etcd import calls
 from tests.support.etcd.etcds import Clients, Implementation, Limits
 from tests.support.tasks import left_over
 
@@ -82,12 +83,12 @@ async def test_aborted_snapshot_leaves_nothing(clients: Clients, prefix: bytes) 
 
 async def test_hash_of_revision_stays_while_later_ones_come(client: Client, prefix: bytes) -> None:
     revision = await client.put(prefix + b"a", b"1")
-    newest = await client.hash_kv()
+    newest = await calls.hash_kv(client)
     assert newest.header.revision == revision
     await client.put(prefix + b"a", b"2")
-    then = await client.hash_kv(revision)
+    then = await calls.hash_kv(client, revision)
     assert (then.hash, then.compact_revision, then.revision) == (newest.hash, newest.compact_revision, revision)
-    assert (await client.hash_kv()).hash != newest.hash
+    assert (await calls.hash_kv(client)).hash != newest.hash
 
 
 async def test_hashes_are_of_revisions_that_can_be_read(client: Client, prefix: bytes) -> None:
@@ -95,15 +96,15 @@ async def test_hashes_are_of_revisions_that_can_be_read(client: Client, prefix: 
     last = await client.put(prefix + b"a", b"2")
     await client.compact(last, physical=True)
     with pytest.raises(Compacted):
-        await client.hash_kv(first)
+        await calls.hash_kv(client, first)
     with pytest.raises(FutureRevision):
-        await client.hash_kv(last + 1)
+        await calls.hash_kv(client, last + 1)
     later = await client.put(prefix + b"a", b"3")
-    assert (await client.hash_kv(later)).compact_revision == last
+    assert (await calls.hash_kv(client, later)).compact_revision == last
 
 
 async def test_the_database_has_a_hash(client: Client) -> None:
-    assert await client.database_hash() == await client.database_hash()
+    assert await calls.database_hash(client) == await calls.database_hash(client)
 
 
 async def test_defragmentation_changes_no_key(client: Client, prefix: bytes) -> None:
@@ -111,10 +112,10 @@ async def test_defragmentation_changes_no_key(client: Client, prefix: bytes) -> 
         await client.put(prefix + b"a", str(number).encode() * 1000)
     last = await client.put(prefix + b"a", b"last")
     await client.compact(last, physical=True)
-    before, hash_before = await client.do(Range.of_prefix(prefix)), await client.hash_kv()
+    before, hash_before = await client.do(Range.of_prefix(prefix)), await calls.hash_kv(client)
     await client.defragment()
     assert (await client.do(Range.of_prefix(prefix))).items == before.items
-    assert (await client.hash_kv()).hash == hash_before.hash
+    assert (await calls.hash_kv(client)).hash == hash_before.hash
 
 
 async def test_there_is_no_alarm_usually(client: Client) -> None:
@@ -139,6 +140,6 @@ async def test_full_quota_allows_reads_and_deletions_only(
         await client.delete(prefix + b"0")
         await client.compact((await client.status()).header.revision, physical=True)
         await client.defragment()
-        await client.disarm(alarm)
+        await calls.disarm(client, alarm)
         assert await client.alarms() == ()
         await client.put(prefix + b"small", b"")

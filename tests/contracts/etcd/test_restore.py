@@ -26,6 +26,7 @@ from espalier.etcdbackup.restore.members import membership
 from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.upgrader.etcd import last_old_request
 from tests.contracts.etcd.restoring import AFTER, BEFORE, restored, source
+from tests.support.etcd import calls
 from tests.support.etcd.etcd_histories import EVERYTHING, Compact, Grant, Step, histories
 from tests.support.etcd.real_etcd import RealEtcd, built, programs_of, real_etcd
 from tests.support.etcd.restored_etcd import database, everything
@@ -47,16 +48,16 @@ async def test_restored_etcd_starts_with_the_same_numbers(component: Component, 
         last = origin.model.revision
         await origin.delta(middle + 1, middle + 2)
         await origin.delta(middle + 2, last)
-        expected, hashed = await everything(origin.client), await origin.client.hash_kv()
+        expected, hashed = await everything(origin.client), await calls.hash_kv(origin.client)
         done, folder = await restored(origin, tmp_path, bump=0)
     assert (done.contents.revision, done.contents.served, done.is_complete) == (last, last, True)
     assert done.contents.leases == (12,)
     async with real_etcd(programs_of(component), folder) as again, again.client() as client:
         assert await everything(client) == expected
-        result = await client.hash_kv()
+        result = await calls.hash_kv(client)
         assert (result.header.revision, result.hash) == (last, hashed.hash)
-        assert sorted(await client.leases()) == [11, 12]
-        assert (await client.time_to_live(12, keys=True)).keys == (b"e",)
+        assert sorted(await calls.leases(client)) == [11, 12]
+        assert (await calls.time_to_live(client, 12, keys=True)).keys == (b"e",)
         assert [member.name for member in await client.members()] == ["default"]
         await client.put(b"new", b"1")
         await again.kill()
@@ -199,11 +200,11 @@ async def test_full_snapshot_past_the_first_delta_is_valid(tmp_path: Path) -> No
         await origin.play(AFTER[3:])
         await origin.delta(named + 1, inside - 1)
         await origin.delta(inside, origin.model.revision)
-        hashed = await origin.client.hash_kv()
+        hashed = await calls.hash_kv(origin.client)
         done, folder = await restored(origin, tmp_path, bump=0)
     assert done.contents.events == len([event for event in origin.model.events if event.item.mod_revision > inside])
     async with real_etcd(programs_of(ETCD), folder) as again, again.client() as client:
-        assert (await client.hash_kv()).hash == hashed.hash
+        assert (await calls.hash_kv(client)).hash == hashed.hash
 
 
 async def test_lease_that_no_snapshot_has_ends_with_its_keys(tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ async def test_lease_that_no_snapshot_has_ends_with_its_keys(tmp_path: Path) -> 
         async with client.watch(b"event", start_revision=done.contents.served + 1) as watch:
             batch = await anext(aiter(watch))
         assert [(event.type, event.item.key) for event in batch.events] == [("DELETE", b"event")]
-        assert await client.leases() == ()
+        assert await calls.leases(client) == ()
 
 
 @pytest.mark.parametrize(
@@ -246,11 +247,11 @@ async def test_whatever_happened_is_restored(component: Component, most: int, tm
             last = origin.model.revision
             if last > middle:
                 await origin.delta(middle + 1, last)
-            expected, hashed = await everything(origin.client), await origin.client.hash_kv(last)
+            expected, hashed = await everything(origin.client), await calls.hash_kv(origin.client, last)
             _, target = await restored(origin, folder, bump=0)
         async with real_etcd(programs_of(component), target) as again, again.client() as client:
             assert await everything(client) == expected
-            assert (await client.hash_kv(last)).hash == hashed.hash
+            assert (await calls.hash_kv(client, last)).hash == hashed.hash
 
 
 async def test_etcd_3_7_follows_3_5_once_its_log_is_short(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from espalier.etcd import requests
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, FutureRevision, LeaseNotFound, Refused, RequestTooLarge
 from espalier.etcd.requests import (
@@ -16,24 +17,37 @@ from espalier.etcd.requests import (
     Range,
     Relation,
     Txn,
-    create_revision,
     mod_revision,
     prefix_range_end,
-    value,
-    version,
 )
 from espalier.etcd.results import DeleteResult, PutResult, RangeResult, TxnResult
+from tests.support.etcd import calls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+
+def _compare(target: Any, key: bytes, relation: Relation, operand: int | bytes, end: bytes = b"") -> Compare:
+    return Compare(key, target, relation, operand, end)
+
+
 NO_LEASE = 0
+version, create_revision, value, lease_of = (
+    partial(_compare, target) for target in ("VERSION", "CREATE", "VALUE", "LEASE")
+)
+COMPARISONS: dict[str, Callable[..., Compare]] = {
+    "version": version,
+    "create_revision": create_revision,
+    "mod_revision": mod_revision,
+    "value": value,
+    "lease": lease_of,
+}
 
 
 async def holds(client: Client, *compare: Compare) -> bool:
     return (await client.do(Txn(compare))).succeeded
 
 
-@pytest.mark.parametrize("target", ["version", "create_revision", "mod_revision", "value", "lease"])
+@pytest.mark.parametrize("target", COMPARISONS)
 @pytest.mark.parametrize(
     ("relation", "below", "same", "above"),
     [("=", False, True, False), ("!=", True, False, True), (">", True, False, False), ("<", False, False, True)],
@@ -42,7 +56,7 @@ async def test_a_comparison_holds_or_not(
     client: Client, target: str, relation: Relation, below: bool, same: bool, above: bool
 ) -> None:
     key = f"/compare/{target}/{relation}".encode()
-    lease = await client.grant(600)
+    lease = await calls.grant(client, 600)
     await client.do(Put(key, b"m", lease.id))
     item = await client.get(key)
     assert item is not None
@@ -52,10 +66,10 @@ async def test_a_comparison_holds_or_not(
     else:
         number = getattr(item, target)
         operands = (number - 1, number, number + 1)
-    compare = getattr(requests, target)
+    compare = COMPARISONS[target]
     result = tuple([await holds(client, compare(key, relation, operand)) for operand in operands])
     assert result == (below, same, above)
-    await client.revoke(lease.id)
+    await calls.revoke(client, lease.id)
 
 
 async def test_values_are_compared_byte_by_byte(client: Client, prefix: bytes) -> None:
@@ -69,7 +83,7 @@ async def test_a_missing_key_has_zeros_and_no_value(client: Client, prefix: byte
     key = prefix + b"k"
     for compare in (version(key, "=", 0), create_revision(key, "=", 0), mod_revision(key, "=", 0)):
         assert await holds(client, compare)
-    assert await holds(client, requests.lease(key, "=", NO_LEASE))
+    assert await holds(client, lease_of(key, "=", NO_LEASE))
     assert not await holds(client, mod_revision(key, ">", 0))
     for relation in ("=", "!=", "<", ">"):
         assert not await holds(client, value(key, relation, b""))

@@ -22,6 +22,7 @@ from espalier.etcd.client import Client
 from espalier.etcd.database import backend
 from espalier.etcd.requests import DeleteRange, Put
 from tests.contracts.etcd.restoring import AFTER, BEFORE, Source, restored, source
+from tests.support.etcd import calls
 from tests.support.etcd.etcd_histories import Compact, Grant, Step
 from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 from tests.support.etcd.restored_etcd import database, everything
@@ -78,7 +79,7 @@ async def test_backups_span_every_upgrade_of_etcd(tmp_path: Path) -> None:
             await origin.play(steps)
             await origin.delta(ends[-1] + 1, origin.model.revision)
             ends.append(origin.model.revision)
-            expected, hashed = await everything(origin.client), await origin.client.hash_kv()
+            expected, hashed = await everything(origin.client), await calls.hash_kv(origin.client)
     done, folder = await restored(origin, tmp_path, bump=0)
     assert (done.contents.revision, done.is_complete) == (ends[-1], True)
     assert done.etcd == MINORS[:2]  # the full snapshot is of the first, whatever the deltas are of
@@ -86,7 +87,7 @@ async def test_backups_span_every_upgrade_of_etcd(tmp_path: Path) -> None:
         check(opened)
     async with real_etcd(programs(done.etcd[-1]), folder) as again, again.client() as client:
         assert await everything(client) == expected
-        assert (await client.hash_kv()).header.revision == hashed.header.revision
+        assert (await calls.hash_kv(client)).header.revision == hashed.header.revision
 
 
 @pytest.mark.parametrize("minor", MINORS)

@@ -16,6 +16,7 @@ from espalier.etcd.results import HashResult, KeyValue, Member, Status
 from espalier.realnodes.nspawn.system.state import State
 from tests.support.environments.real_environment import RealEnvironment
 from tests.support.environments.real_node import Host
+from tests.support.etcd import calls
 
 CERTIFICATES = "/etc/kubernetes/pki/etcd"
 PORT = 2379
@@ -142,6 +143,6 @@ async def _status(client: Client) -> Status | None:
 
 async def _hash(client: Client, revision: int) -> HashResult | None:
     try:
-        return await client.hash_kv(revision, timeout=PATIENCE)
+        return await calls.hash_kv(client, revision, timeout=PATIENCE)
     except EtcdError:
         return None

@@ -13,6 +13,7 @@ from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.requests import FROM_KEY, Compare, DeleteRange, Operation, Put, Range, Txn
 from espalier.etcd.results import Event, Header, KeyValue, Result, TxnResult
+from tests.support.etcd import calls
 
 EVERYTHING = Range(FROM_KEY, FROM_KEY)
 
@@ -87,9 +88,9 @@ async def play(client: Client, step: Step, *, compacted: int, revision: int) -> 
                 header = await client.compact(step.revision(compacted, revision), physical=True)
             case Grant(lease):
                 header = Header(0, 0, 0, 0)
-                return replace(await client.grant(600, lease=lease))
+                return replace(await calls.grant(client, 600, lease=lease))
             case Revoke(lease):
-                header = await client.revoke(lease)
+                header = await calls.revoke(client, lease)
             case _:
                 return without_member(await client.do(step))
     except EtcdError as error:

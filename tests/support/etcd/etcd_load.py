@@ -11,6 +11,7 @@ from espalier.etcd.errors import Compacted, Unavailable
 from espalier.etcd.requests import FROM_KEY, DeleteRange, Put, Txn
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcdbackup.snapshotter.full import newest_revision
+from tests.support.etcd import calls
 
 
 class Load:
@@ -43,7 +44,7 @@ class Load:
                     puts = tuple(Put(key, value) for key in dict.fromkeys(keys))
                     self.acknowledged = (await self.client.do(Txn((), puts))).header.revision
                 case 2:
-                    granted = await self.client.grant(3600)
+                    granted = await calls.grant(self.client, 3600)
                     self.acknowledged = await self.client.put(keys[0], value, lease=granted.id)
                 case 3 if self.compacts and len(self.events) > 40 and rng.random() < 0.3:
                     await self.client.compact(self.events[-20].item.mod_revision)  # never what is still to be seen here

@@ -35,6 +35,10 @@ class Method(Generic[Request, Response]):
         """The path of the method's HTTP/2 requests."""
         return f"/{self.service}/{self.name}"
 
+    def _answer(self, handler: Callable[..., grpc.RpcMethodHandler[Any, Any]], behavior: Callable[..., Any]) -> Answer:
+        deserializer, serializer = self.request.FromString, self.response.SerializeToString
+        return Answer(self.service, self.name, handler(behavior, deserializer, serializer))
+
 
 class Unary(Method[Request, Response]):
     """One request, one response."""
@@ -47,15 +51,7 @@ class Unary(Method[Request, Response]):
 
     def answered_by(self, behavior: Callable[[Request, CallContext[Request, Response]], Awaitable[Response]]) -> Answer:
         """The method, answered by a coroutine function."""
-        return Answer(
-            self.service,
-            self.name,
-            grpc.unary_unary_rpc_method_handler(
-                behavior,
-                request_deserializer=self.request.FromString,
-                response_serializer=self.response.SerializeToString,
-            ),
-        )
+        return self._answer(grpc.unary_unary_rpc_method_handler, behavior)
 
 
 class ServerStream(Method[Request, Response]):
@@ -71,15 +67,7 @@ class ServerStream(Method[Request, Response]):
         self, behavior: Callable[[Request, CallContext[Request, Response]], AsyncIterator[Response]]
     ) -> Answer:
         """The method, answered by an asynchronous generator function."""
-        return Answer(
-            self.service,
-            self.name,
-            grpc.unary_stream_rpc_method_handler(
-                behavior,
-                request_deserializer=self.request.FromString,
-                response_serializer=self.response.SerializeToString,
-            ),
-        )
+        return self._answer(grpc.unary_stream_rpc_method_handler, behavior)
 
 
 class BothStream(Method[Request, Response]):
@@ -95,15 +83,7 @@ class BothStream(Method[Request, Response]):
         self, behavior: Callable[[AsyncIterable[Request], CallContext[Request, Response]], AsyncIterator[Response]]
     ) -> Answer:
         """The method, answered by an asynchronous generator function."""
-        return Answer(
-            self.service,
-            self.name,
-            grpc.stream_stream_rpc_method_handler(
-                behavior,
-                request_deserializer=self.request.FromString,
-                response_serializer=self.response.SerializeToString,
-            ),
-        )
+        return self._answer(grpc.stream_stream_rpc_method_handler, behavior)
 
 
 @dataclass(frozen=True)

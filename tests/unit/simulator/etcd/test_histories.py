@@ -21,6 +21,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.storage import MemoryStorage, restore
+from tests.support.etcd import calls
 from tests.support.etcd.etcd_histories import EVERYTHING, Compact, Model, Step, histories, play
 from tests.support.etcd.simulated_etcd import told
 
@@ -44,10 +45,10 @@ def test_keys_are_as_the_model_says_at_every_revision(history: list[Step]) -> No
             assert {item.key: item for item in result.items} == model.states[revision]
             assert [item.key for item in result.items] == sorted(model.states[revision])
             assert (result.header.revision, result.count) == (model.revision, len(result.items))
-        assert set(await client.leases()) == model.leases
+        assert set(await calls.leases(client)) == model.leases
         for lease in model.leases:
             with_it = {key for key, item in model.now.items() if item.lease == lease}
-            assert set((await client.time_to_live(lease, keys=True)).keys) == with_it
+            assert set((await calls.time_to_live(client, lease, keys=True)).keys) == with_it
 
     told(story)
 
@@ -106,7 +107,7 @@ def test_snapshot_is_complete_and_startable(history: list[Step]) -> None:
             for revision in range(max(1, model.compacted), model.revision + 1):
                 result = await other.do(replace(EVERYTHING, revision=revision))
                 assert {item.key: item for item in result.items} == model.states[revision]
-            hashes = [await member_client.hash_kv() for member_client in (client, other)]
+            hashes = [await calls.hash_kv(member_client) for member_client in (client, other)]
             assert hashes[0].hash == hashes[1].hash
         await again.close()
 

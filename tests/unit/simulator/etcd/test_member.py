@@ -12,25 +12,26 @@ from espalier.etcd.errors import LeaseNotFound, Unavailable
 from espalier.etcd.requests import FROM_KEY, Put
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
+from tests.support.etcd import calls
 from tests.support.etcd.simulated_etcd import told
 
 
 def test_leases_run_out_on_time_and_are_kept_alive() -> None:
     async def story(member: Member, client: Client) -> None:
         loop = asyncio.get_running_loop()
-        short, renewed = await client.grant(60), await client.grant(60)
+        short, renewed = await calls.grant(client, 60), await calls.grant(client, 60)
         await client.do(Put(b"short", b"", short.id))
         await client.do(Put(b"kept", b"", renewed.id))
         async with client.watch(FROM_KEY, FROM_KEY) as watch:
             await asyncio.sleep(59)
-            assert (await client.time_to_live(short.id)).ttl == 1
-            await client.keep_alive(renewed.id)
+            assert (await calls.time_to_live(client, short.id)).ttl == 1
+            await calls.keep_alive(client, renewed.id)
             (event,) = (await anext(watch)).events
             assert (event.type, event.item.key, round(loop.time())) == ("DELETE", b"short", 60)
             (event,) = (await anext(watch)).events
             assert (event.type, event.item.key, round(loop.time())) == ("DELETE", b"kept", 59 + 60)
         with pytest.raises(LeaseNotFound):
-            await client.keep_alive(renewed.id)
+            await calls.keep_alive(client, renewed.id)
 
     told(story)
 
@@ -70,7 +71,7 @@ def test_two_runs_are_the_same() -> None:
             async with Client(MemoryTransport(member)) as own:
                 for number in range(20):
                     await asyncio.sleep(rng.random())
-                    lease = await own.grant(rng.randrange(2, 9))
+                    lease = await calls.grant(own, rng.randrange(2, 9))
                     seen.append((name, await own.put(name, b"%d" % number, lease=lease.id)))
 
         async with client.watch(FROM_KEY, FROM_KEY) as watch:
@@ -80,7 +81,7 @@ def test_two_runs_are_the_same() -> None:
             end = (await client.status()).header.revision
             while watch.revision < end:
                 seen.append(await anext(watch))
-        return seen, await client.leases(), (await client.hash_kv()).hash
+        return seen, await calls.leases(client), (await calls.hash_kv(client)).hash
 
     first, second = told(story), told(story)
     assert first == second
@@ -100,7 +101,7 @@ def test_impatient_caller_does_not_undo_its_write() -> None:
 
 def test_killed_member_keeps_all_acknowledged() -> None:
     async def story(member: Member, client: Client) -> None:
-        lease = await client.grant(60)
+        lease = await calls.grant(client, 60)
         first = await client.do(Put(b"a", b"1", lease.id))
         async with client.watch(b"a", patience=1.0) as watch:
             member.kill()

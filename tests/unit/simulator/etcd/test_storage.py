@@ -18,6 +18,7 @@ from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.state.core import Batch
 from espalier.simulator.etcd.storage import FILE_NAME, FORMAT, SqliteStorage, Unusable
+from tests.support.etcd import calls
 from tests.support.etcd.etcd_histories import EVERYTHING, Model, Step, histories, play, without_member
 
 
@@ -36,8 +37,8 @@ async def _everything(folder: Path) -> tuple[object, ...]:
 
 
 async def _content(client: Client) -> tuple[object, ...]:
-    pairs, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
-    return pairs, hashed.hash, hashed.compact_revision, hashed.revision, sorted(await client.leases())
+    pairs, hashed = without_member(await client.do(EVERYTHING)), await calls.hash_kv(client)
+    return pairs, hashed.hash, hashed.compact_revision, hashed.revision, sorted(await calls.leases(client))
 
 
 def _copied(folder: Path, to: Path) -> Path:

@@ -30,10 +30,6 @@ class Interval(NamedTuple):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, bytes) and self.start <= key and (self.end is None or key < self.end)
 
-    def overlaps(self, other: Interval) -> bool:
-        """True if a key may lie in both."""
-        return (self.end is None or other.start < self.end) and (other.end is None or self.start < other.end)
-
 
 class Store:
     """All records by revision, and the history of each key."""
