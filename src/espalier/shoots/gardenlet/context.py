@@ -118,8 +118,6 @@ class GardenletTools:
     """The etcds of which this process has asked for the handover; a restart gives them the whole time again."""
     read_backup: ReadBackup | None = None
     """None if buckets can't be read here: they are then not checked."""
-    connect: Connect | None = None
-    """None if nobody can connect to the stores of other seeds."""
     shoots: ShootAPIs | None = None
     """None if shoots can't be queried."""
     shoot_roles: Expiry = field(default_factory=Expiry)

@@ -171,7 +171,6 @@ class ShootObserver:
             object=shoot,
             now=now,
             seed_name=self.seed_name,
-            project=self.project_of(shoot.namespace),
             technical_id=technical_id,
             seed=typed_seed,
             ownership=ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)),

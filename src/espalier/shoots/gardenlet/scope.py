@@ -12,7 +12,7 @@ from espalier.api.gardener import names
 from espalier.api.gardener.etcd import MEMBERS, Etcd
 from espalier.api.gardener.extensions.cluster import Cluster
 from espalier.api.gardener.extensions.extension import Extended
-from espalier.api.gardener.garden.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.garden.backups import BackupBucket
 from espalier.api.gardener.garden.seed import Seed
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import ShootState
@@ -53,7 +53,6 @@ class Scope:
     now: datetime
     seed_name: str
     """The seed of this gardenlet."""
-    project: str
     technical_id: str
     seed: Seed | None
     ownership: Ownership
@@ -260,11 +259,6 @@ class Scope:
     def source_entry_name(self) -> str:
         """The name of the BackupEntry of the seed from which the shoot comes."""
         return names.source_backup_entry(self.technical_id, self.uid)
-
-    @property
-    def entry(self) -> BackupEntry | None:
-        """The typed BackupEntry."""
-        return self.backup_entry.decode(BackupEntry) if self.backup_entry is not None else None
 
     @property
     def leftover_epoch(self) -> int | None:

@@ -69,7 +69,6 @@ def component(
             lease_waits=Expiry(),
             handovers=Expiry(),
             read_backup=read_backup,
-            connect=connect,
             shoots=shoots,
         )
         manager.add(caches)

@@ -222,22 +222,18 @@ def _trusted_clients(authority: Data) -> bytes:
 
 def _has_certificate(present: Mapping[str, Data], wanted: str, authority: Data, now: datetime) -> bool:
     data = present.get(wanted)
-    if data is None or data.get(TRUSTED) != _trusted(authority) or _ends(data, now):
-        return False
-    if data.get(CLIENTS) != _trusted_clients(authority):
-        return False
-    if wanted == _name(authority, is_presented=True):
-        return is_fresh(data, CERTIFICATE, authority[_AUTHORITY], now)
-    return True
+    trusts_clients = data is not None and data.get(CLIENTS) == _trusted_clients(authority)
+    return trusts_clients and _is_issued_by(data, wanted, authority, _AUTHORITY, now)
 
 
 def _has_client_certificate(present: Mapping[str, Data], wanted: str, authority: Data, now: datetime) -> bool:
-    data = present.get(client_secret(wanted))
+    return _is_issued_by(present.get(client_secret(wanted)), wanted, authority, _CLIENT_AUTHORITY, now)
+
+
+def _is_issued_by(data: Data | None, wanted: str, authority: Data, issuer: str, now: datetime) -> bool:
     if data is None or data.get(TRUSTED) != _trusted(authority) or _ends(data, now):
         return False
-    if wanted == _name(authority, is_presented=True):
-        return is_fresh(data, CERTIFICATE, authority[_CLIENT_AUTHORITY], now)
-    return True
+    return wanted != _name(authority, is_presented=True) or is_fresh(data, CERTIFICATE, authority[issuer], now)
 
 
 def _certificate(

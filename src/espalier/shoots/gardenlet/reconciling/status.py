@@ -34,7 +34,7 @@ def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, re
     since = past_time(began, scope.now)
     is_over = since is not None and (scope.now - since).total_seconds() > retry_for
     state = _state(flow_status, is_over=is_over)
-    if operation is OperationType.MIGRATE and not _is_over(flow_status, DESTINATION_READY):
+    if operation is OperationType.MIGRATE and not flow_status.tasks[DESTINATION_READY].is_over:
         state = OperationState.PENDING if state is OperationState.PROCESSING else state  # it can still be cancelled
     generation = scope.object.metadata.generation
     last = before.last_operation
@@ -126,10 +126,6 @@ def _retry_cycle_start(before: ShootStatus, operation: OperationType) -> str | N
     the one before: a move must not fail at its first error because reconciles failed for hours."""
     last = before.last_operation
     return before.retry_cycle_start_time if last is not None and last.type == operation else None
-
-
-def _is_over(flow_status: FlowStatus, task: str) -> bool:
-    return flow_status.tasks[task].is_over
 
 
 def _state(flow_status: FlowStatus, *, is_over: bool) -> OperationState:
