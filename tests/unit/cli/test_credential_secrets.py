@@ -265,7 +265,7 @@ def test_incomplete_cluster_may_use_any_server(tmp_path: Path) -> None:
 
 async def withdraw(client: Client, trees: list[Tree], cluster: Key) -> list[str]:
     """The cluster of a manifest leaves a management cluster by a move."""
-    moved = credential_secrets.granted_by(PROVIDERS, cluster, trees)
+    moved = credential_secrets.granted_by(PROVIDERS, trees)
     return await credential_secrets.withdraw(PROVIDERS, client, moved)
 
 

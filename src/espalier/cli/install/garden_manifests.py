@@ -11,8 +11,8 @@ from espalier.api.definitions.crd import crd_of
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.gardener import SEED_KINDS, names
 from espalier.api.meta import Tree
-from espalier.api.resource import Resource
 from espalier.cli.install import deployment
+from espalier.cli.install.manifests import granted_to
 from espalier.cli.programs import garden_components
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights, trees
 from espalier.runtime.component import Component, kinds
@@ -58,7 +58,7 @@ def of_garden(webhook_url: str, *, beside_gardener: bool = False) -> list[Tree]:
     )
     made_of = (*garden_components.of_garden(), Component("process", rights=process))
     namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, names.SEED_LEASES, names.STATE_NAMESPACE)
-    states = _granted(core.ROLE, core.ROLE_BINDING, GARDEN, names.STATE_NAMESPACE, garden.IN_STATE_NAMESPACE)
+    states = granted_to(GARDEN, core.ROLE, core.ROLE_BINDING, GARDEN, names.STATE_NAMESPACE, garden.IN_STATE_NAMESPACE)
     return [
         *(tree for tree in _installed(GARDEN, made_of, namespaces) if not (beside_gardener and _defines(tree))),
         *states,
@@ -98,8 +98,8 @@ def _installed(account: str, made_of: Sequence[Component], namespaces: Sequence[
         *(core.NAMESPACE.body(name) for name in namespaces),
         *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
         core.SERVICE_ACCOUNT.body(account, SYSTEM_NAMESPACE),
-        *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, account, "", everywhere),
-        *_granted(core.ROLE, core.ROLE_BINDING, account, SYSTEM_NAMESPACE, system),
+        *granted_to(account, core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, account, "", everywhere),
+        *granted_to(account, core.ROLE, core.ROLE_BINDING, account, SYSTEM_NAMESPACE, system),
     ]
 
 
@@ -109,12 +109,3 @@ def _project_roles() -> list[Tree]:
 
 def _defines(tree: Tree) -> bool:
     return bool(tree["kind"] == core.CUSTOM_RESOURCE_DEFINITION.kind)
-
-
-def _granted(role: Resource, binding: Resource, name: str, namespace: str, rights: Sequence[Right]) -> list[Tree]:
-    reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}
-    return [
-        {**role.body(name, namespace), "rules": trees(rights)},
-        {**binding.body(name, namespace), "roleRef": reference, "subjects": [subject]},
-    ]

@@ -80,9 +80,9 @@ def installed(
         core.NAMESPACE.body(SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
         core.SERVICE_ACCOUNT.body(NAME, SYSTEM_NAMESPACE),
-        *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", in_all),
+        *granted_to(NAME, core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", in_all),
         *admission_policies.policies(NAME, ACCOUNT),
-        *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
+        *granted_to(NAME, core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
         *_in_each(namespaces, CLUSTERS_ROLE, watched),
     ]
 
@@ -96,15 +96,17 @@ def kubeconfig_copy_rights(namespaces: Sequence[str]) -> list[Tree]:
 
 def _in_each(namespaces: Sequence[str], name: str, granted: Sequence[Right]) -> list[Tree]:
     return [
-        tree for namespace in namespaces for tree in _granted(core.ROLE, core.ROLE_BINDING, name, namespace, granted)
+        tree
+        for namespace in namespaces
+        for tree in granted_to(NAME, core.ROLE, core.ROLE_BINDING, name, namespace, granted)
     ]
 
 
-def _granted(
-    role: Resource, binding: Resource, name: str, namespace: str, granted: Sequence[Right]
+def granted_to(
+    account: str, role: Resource, binding: Resource, name: str, namespace: str, granted: Sequence[Right]
 ) -> tuple[Tree, Tree]:
-    """A role, and its binding to the manager."""
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
+    """A role, and its binding to an account of ours."""
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE}
     reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
     return (
         role.body(name, namespace) | {"rules": trees(granted)},

@@ -31,15 +31,8 @@ async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Clien
     """The same for a management cluster: selected, or by the kubeconfig that its creation wrote in this folder. None if
     neither is its own.
     """
-    for given in (await connected(flag), _opened([lifecycle.kubeconfig_path(key)], None)):
-        if given is None:
-            continue
-        client, kubeconfig = given
-        try:
-            managed = await records.managed(client)
-        except KubeError:
-            managed = None
-        if managed is not None and managed[0] == key:
+    for client, kubeconfig in await _given(key, flag):
+        if await _record(client) == key:
             return client, kubeconfig
         await client.close()
     return None
@@ -74,19 +67,26 @@ async def managed(key: Key, flag: flags.Connection) -> Key | None:
     """The record of the management cluster that is selected, or else of the one whose kubeconfig its creation wrote in
     this folder; None if neither answers as a management cluster.
     """
-    for given in (await connected(flag), _opened([lifecycle.kubeconfig_path(key)], None)):
-        if given is None:
-            continue
-        client, _ = given
+    for client, _ in await _given(key, flag):
         try:
-            record = await records.managed(client)
-        except KubeError:
-            record = None
+            if (record := await _record(client)) is not None:
+                return record
         finally:
             await client.close()
-        if record is not None:
-            return record[0]
     return None
+
+
+async def _given(key: Key, flag: flags.Connection) -> list[tuple[Client, Kubeconfig]]:
+    given = (await connected(flag), _opened([lifecycle.kubeconfig_path(key)], None))
+    return [item for item in given if item is not None]
+
+
+async def _record(client: Client) -> Key | None:
+    try:
+        managed = await records.managed(client)
+    except KubeError:
+        return None
+    return managed[0] if managed is not None else None
 
 
 def _opened(files: Sequence[Path], context: str | None) -> tuple[Client, Kubeconfig] | None:

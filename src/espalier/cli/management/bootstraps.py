@@ -266,7 +266,7 @@ class ExistingBootstrap:
             await handed_over.take_back_name(client, key.namespace)
             record = await records.read(client, key)
             manifest = records.objects_of(record) if record is not None else []
-            moved = credential_secrets.granted_by(PROVIDERS, key, manifest)
+            moved = credential_secrets.granted_by(PROVIDERS, manifest)
             done = await credential_secrets.withdraw(PROVIDERS, client, moved)
             await records.forget(client, key)
         finally:

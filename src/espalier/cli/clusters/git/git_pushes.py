@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from espalier.api.eksa.cluster import Cluster
@@ -144,33 +145,26 @@ class Looked:
 
 def of_change(owner: Owner, trees: Sequence[Tree], message: str) -> Commit:
     """The change of a cluster that comes from Git, whose `repository` is known. Raises `Failure`."""
-    if owner.repository is None:
-        raise ValueError(f"{owner.where} is not known")
-    url, branch = owner.repository.url, owner.repository.ref.branch or "master"
-    target = Target(url, branch, owner.folder, owner.kustomization.namespace)
-
-    def change(existing: Files) -> Files:
-        return changed_file(owner.file, trees, existing)
-
-    credentials = git_credentials.credentials(target)
-    return Commit(message, target, credentials, owner.source, [owner.kustomization], change)
+    return _of_owner(owner, message, owner.kustomization, lambda existing: changed_file(owner.file, trees, existing))
 
 
 def of_removal(owner: Owner, message: str, *, manages: bool = False) -> Commit:
     """The removal of a cluster that comes from Git, whose `repository` is known; of one that `manages` others, with the
     files of Flux. Raises `Failure`.
     """
+    files_of = removed_management_files if manages else removed_files
+    namespace = owner.kustomization.namespace
+    changes = partial(files_of, owner.folder, owner.kustomization)
+    return _of_owner(owner, message, Key(namespace, namespace), changes)
+
+
+def _of_owner(owner: Owner, message: str, kustomization: Key, changes: Callable[[Files], Changes]) -> Commit:
     if owner.repository is None:
         raise ValueError(f"{owner.where} is not known")
-    namespace = owner.kustomization.namespace
-    target = Target(owner.repository.url, owner.repository.ref.branch or "master", owner.folder, namespace)
-
-    def change(existing: Files) -> Changes:
-        files_of = removed_management_files if manages else removed_files
-        return files_of(owner.folder, owner.kustomization, existing)
-
+    branch = owner.repository.ref.branch or "master"
+    target = Target(owner.repository.url, branch, owner.folder, owner.kustomization.namespace)
     credentials = git_credentials.credentials(target)
-    return Commit(message, target, credentials, owner.source, [Key(namespace, namespace)], change)
+    return Commit(message, target, credentials, owner.source, [kustomization], changes)
 
 
 async def of_creation(client: Client, key: Key, trees: Sequence[Tree]) -> Commit:

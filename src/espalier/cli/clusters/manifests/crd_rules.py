@@ -88,7 +88,9 @@ def problems(documents_: Sequence[Document], known: Sequence[Problem], live: Liv
         if live.name(document) in live.unread:
             continue
         before = live.objects.get(live.name(document))
-        new = _applied(before, document) if before is not None else document.tree
+        new = document.tree
+        if before is not None:
+            new = apply.applied(before, document.tree, now=datetime.now(UTC), by_espalier=True).tree
         of_rules = []
         for cause in _of_each_entry(new, before.tree if before is not None else None):
             if of_it and _FAILED in cause.message:
@@ -162,7 +164,3 @@ class _Entries:
             return None
         self.are_fewer = True
         return msgspec.structs.replace(cause, field=f"{self._field}[{step}]")
-
-
-def _applied(before: Object, document: Document) -> Tree:
-    return apply.applied(before, document.tree, now=datetime.now(UTC), by_espalier=True).tree

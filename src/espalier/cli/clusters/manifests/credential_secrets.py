@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
@@ -116,31 +115,24 @@ def _obstacle(
     )
 
 
-class Granted(NamedTuple):
-    """The uses of credentials by a cluster, read before it is deleted."""
-
-    cluster: Key
-    uses: Sequence[Use] = ()
-
-
-async def granted(providers: Providers, client: Client, cluster: Key) -> Granted:
-    """The uses by a Cluster; none if they can't be read, or if it does not exist."""
+async def granted(providers: Providers, client: Client, cluster: Key) -> Sequence[Use]:
+    """The uses by a Cluster, to be read before it is deleted; none if they can't be read, or if it does not exist."""
     try:
         stored = await client.get(Cluster.resource, cluster.name, cluster.namespace)
         objects = [stored, *await _linked(providers, client, [stored], cluster.namespace)]
     except (Forbidden, NotFound):
-        return Granted(cluster)
-    return Granted(cluster, credential_uses.of(providers, objects).known)
+        return ()
+    return credential_uses.of(providers, objects).known
 
 
-async def release(providers: Providers, client: Client, deleted: Granted) -> list[str]:
+async def release(providers: Providers, client: Client, deleted: Sequence[Use]) -> list[str]:
     """Take the servers and the namespace of a deleted cluster out of Secrets that commands wrote, where no other
     cluster uses them. Returns what was done. Without the right, nothing is.
     """
     done = []
-    for name in dict.fromkeys(use.secret for use in deleted.uses):
+    for name in dict.fromkeys(use.secret for use in deleted):
         key = Key(SYSTEM_NAMESPACE, name)
-        own = [use for use in deleted.uses if use.secret == name]
+        own = [use for use in deleted if use.secret == name]
         for _ in range(_ATTEMPTS):
             try:
                 if dropped := await _release(providers, client, key, own):
@@ -153,9 +145,9 @@ async def release(providers: Providers, client: Client, deleted: Granted) -> lis
     return done
 
 
-def granted_by(providers: Providers, cluster: Key, manifest: Iterable[Tree]) -> Granted:
+def granted_by(providers: Providers, manifest: Iterable[Tree]) -> Sequence[Use]:
     """The uses by the Cluster of a manifest, which need not exist."""
-    return Granted(cluster, credential_uses.of(providers, [Object(encode_json(tree)) for tree in manifest]).known)
+    return credential_uses.of(providers, [Object(encode_json(tree)) for tree in manifest]).known
 
 
 async def stored_manifest(providers: Providers, client: Client, cluster: Key) -> list[Tree]:
@@ -172,13 +164,13 @@ async def stored_manifest(providers: Providers, client: Client, cluster: Key) ->
     ]
 
 
-async def withdraw(providers: Providers, client: Client, moved: Granted) -> list[str]:
+async def withdraw(providers: Providers, client: Client, moved: Sequence[Use]) -> list[str]:
     """Delete the Secrets that commands wrote for a cluster which another management cluster has now, and that permit
     nothing else. Returns what was done. Without the right, nothing is.
     """
     done = []
-    servers, namespaces = {use.server for use in moved.uses}, {use.cluster.namespace for use in moved.uses}
-    for name in dict.fromkeys(use.secret for use in moved.uses):
+    servers, namespaces = {use.server for use in moved}, {use.cluster.namespace for use in moved}
+    for name in dict.fromkeys(use.secret for use in moved):
         with suppress(Conflict, Forbidden, NotFound):  # by a change, somebody else needs it
             stored = await client.get(SECRET, name, SYSTEM_NAMESPACE)
             permitted = credentials.listed(_annotations(stored))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
-import shutil
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import espalier
@@ -23,10 +23,10 @@ from espalier.cli.kit import distribution
 from espalier.cli.kit.printing.output import say
 from espalier.cli.local.images import program_images
 from espalier.cli.local.images.architectures import own
-from espalier.cli.local.images.registry_blobs import unpack_blobs
+from espalier.cli.local.images.registry_blobs import store_image
 from espalier.realnodes.management.cluster_api import MANAGERS
 from espalier.realnodes.management.deployments import PROGRAM, USER
-from espalier.realnodes.nspawn.system.registry import BLOBS, DIGEST, ImageBuild
+from espalier.realnodes.nspawn.system.registry import DIGEST, ImageBuild
 
 ENTRY = "espalier.cli.local.images.management_archives"
 """The module that runs `main`: stored by local environments, so its name stays."""
@@ -86,22 +86,13 @@ def _make(program: str, name: str, folder: Path) -> None:
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / DIGEST).is_file():
-            _make_alone(program, name, folder)
+            store_image(folder, partial(_write, program, name))
 
 
-def _make_alone(program: str, name: str, folder: Path) -> None:
-    fresh = folder.with_suffix(".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    (fresh / BLOBS).mkdir(parents=True)
-    archive = fresh / "archive.tar"
+def _write(program: str, name: str, archive: Path) -> str:
     if program == ESPALIER:
-        built = program_images.write(program_images.MANAGER, name, [own().name], archive, lambda _text: None)
-        digest = built.digest
-    else:
-        digest = write_archive([_cluster_api(program, name)], archive)[name]
-    unpack_blobs(archive, fresh)
-    (fresh / DIGEST).write_text(digest)
-    fresh.rename(folder)
+        return program_images.write(program_images.MANAGER, name, [own().name], archive, lambda _text: None).digest
+    return write_archive([_cluster_api(program, name)], archive)[name]
 
 
 def _cluster_api(program: str, name: str) -> Image:

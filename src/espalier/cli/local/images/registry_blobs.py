@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import shutil
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
-from espalier.realnodes.nspawn.system.registry import BLOBS
+from espalier.realnodes.nspawn.system.registry import BLOBS, DIGEST
 
 
-def unpack_blobs(archive: Path, folder: Path) -> None:
-    """Move the contents of an image's archive to the folder of a created image; the archive is deleted."""
+def store_image(folder: Path, write: Callable[[Path], str]) -> None:
+    """Create the folder of an image whose archive `write` makes, and whose digest it returns; complete, or not."""
+    fresh = folder.with_suffix(".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    (fresh / BLOBS).mkdir(parents=True)
+    archive = fresh / "archive.tar"
+    digest = write(archive)
+    _unpack(archive, fresh)
+    (fresh / DIGEST).write_text(digest)
+    fresh.rename(folder)
+
+
+def _unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as tar:
         for entry in tar:
             blob = tar.extractfile(entry)

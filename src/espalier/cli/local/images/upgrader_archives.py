@@ -6,18 +6,17 @@ Here `upgrader`, which says what an upgrader image is, meets `realnodes/nspawn`,
 from __future__ import annotations
 
 import hashlib
-import shutil
 import sys
 from pathlib import Path
 
-from espalier.assets.base import Base, MissingAssets, find_base
+from espalier.assets.base import MissingAssets, find_base
 from espalier.assets.processes import BuildFailed
 from espalier.cli.kit.printing.output import say
 from espalier.cli.local.images import image
-from espalier.cli.local.images.registry_blobs import unpack_blobs
+from espalier.cli.local.images.registry_blobs import store_image
 from espalier.cli.local.images.upgrader_images import versions_by_image
 from espalier.realnodes.nspawn.bases import plain_version
-from espalier.realnodes.nspawn.system.registry import BLOBS, DIGEST, ImageBuild
+from espalier.realnodes.nspawn.system.registry import ImageBuild
 from espalier.releases import Releases
 from espalier.upgrader import image as upgrader
 
@@ -37,22 +36,12 @@ def built_images(releases: Releases, place: Path) -> dict[str, ImageBuild]:
 def main(version: str, name: str, folder: str) -> int:
     """Make one; says what is in the way on standard error."""
     try:
-        _make(find_base(plain_version(version)), version, name, Path(folder))
+        base = find_base(plain_version(version))
+        store_image(Path(folder), lambda archive: image.write(base, version, name, archive)[0])
     except (MissingAssets, BuildFailed, OSError) as error:
         say(str(error), stderr=True)
         return 1
     return 0
-
-
-def _make(base: Base, version: str, name: str, folder: Path) -> None:
-    fresh = folder.with_suffix(".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    (fresh / BLOBS).mkdir(parents=True)
-    archive = fresh / "archive.tar"
-    digest, _ = image.write(base, version, name, archive)
-    unpack_blobs(archive, fresh)
-    (fresh / DIGEST).write_text(digest)
-    fresh.rename(folder)
 
 
 def _name(version: str, name: str) -> str:
