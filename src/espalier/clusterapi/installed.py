@@ -116,9 +116,9 @@ def warnings(version: str, definitions: Sequence[Tree], infrastructure_kinds: It
         if OLD in ((definition.get("status") or {}).get("storedVersions") or ()) and NEW in _versions(definition)
     ]
     kinds = {definition["spec"]["names"]["kind"]: definition for definition in of_cluster_api}
-    used = [kinds[kind] for kind in infrastructure_kinds if kind in kinds]
-    docker = [definition["spec"]["names"]["kind"] for definition in used if _is_docker(definition)]
-    contracts = [definition["metadata"]["name"] for definition in used if _is_of_old_contract(definition)]
+    used = [kind for kind in infrastructure_kinds if kind in kinds]
+    docker = [kind for kind in used if kind.startswith("Docker")]
+    contracts = [kinds[kind]["metadata"]["name"] for kind in used if _is_of_old_contract(kinds[kind])]
     for ending, names in ((DOCKER_KINDS, docker), (OLD_API, old), (OLD_CONTRACT, contracts)):
         if names:
             yield _sentence(ending, names)
@@ -129,10 +129,6 @@ def _sentence(ending: Ending, names: Sequence[str]) -> str:
     announced = f", announced for {ending.date}" if ending.date else ""
     gone = f"Cluster API {ending.release}{announced} does not have it"
     return f"{ending.subject}: found {shown}; {gone}: use {ending.instead}"
-
-
-def _is_docker(definition: Tree) -> bool:
-    return str(definition["spec"]["names"]["kind"]).startswith("Docker")
 
 
 def _is_of_old_contract(definition: Tree) -> bool:

@@ -78,7 +78,8 @@ class Reader:
             last = item.key
         metadata = ListMeta(resource_version=str(revision))
         if more and last is not None:
-            metadata.continue_ = _encode_token(_Continue(revision, last.namespace, last.name))
+            token = encode_json(_Continue(revision, last.namespace, last.name))
+            metadata.continue_ = base64.urlsafe_b64encode(token).rstrip(b"=").decode()
             if selector.everything:
                 metadata.remaining_item_count = self._remaining(table, info.namespace or None, last)
         form = form_of(info.request.headers.get("accept", ""), info.query)
@@ -153,10 +154,6 @@ def revision_of(text: str) -> int:
         )
         raise failures.internal_error(f"{cause.field}: {cause.message}")
     return int(text)
-
-
-def _encode_token(token: _Continue) -> str:
-    return base64.urlsafe_b64encode(encode_json(token)).rstrip(b"=").decode()
 
 
 def _decode_token(token: str) -> _Continue:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -59,7 +58,7 @@ def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
     if pruner.unknown:
         yield failures.invalid(field, given, "must not have unknown fields")
         return
-    causes: list[StatusCause] = validator_of(schema).causes(_unwrapped(value)) if _INNER in value else []
+    causes: list[StatusCause] = validator_of(schema).causes(value[_INNER]) if _INNER in value else []
     yield from (failures.cause(cause.reason, _joined(field, cause.field), cause.message) for cause in causes)
     if causes:
         return
@@ -68,10 +67,6 @@ def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
         for broken in rules.broken(rule_node, value, None, node, settled=False):
             inner = broken.cause.field.removeprefix(_INNER)
             yield failures.cause(broken.cause.reason, f"{field}{inner}", broken.cause.message)
-
-
-def _unwrapped(value: Tree) -> Any:
-    return value[_INNER]
 
 
 def _joined(field: str, inner: str) -> str:

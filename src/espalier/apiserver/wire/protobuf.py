@@ -171,12 +171,8 @@ def _shaped(field: Field, values: list[Value], depth: int) -> Any:
         return [_value(field.type, packed, depth) for value in values for packed in _unpacked(field.type, value)]
     if field.shape == "map":
         entries = (raw_fields(value) for value in values if isinstance(value, bytes))
-        return {_bytes(entry, 1).decode(): _value(field.type, _entry_value(entry), depth) for entry in entries}
+        return {_bytes(entry, 1).decode(): _value(field.type, entry.get(2, [b""])[-1], depth) for entry in entries}
     return _value(field.type, values[-1], depth)
-
-
-def _entry_value(entry: Raw) -> Value:
-    return entry.get(2, [b""])[-1]
 
 
 def _unpacked(type_: str, value: Value) -> Iterator[Value]:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from espalier.api.capi.cluster import ContractReference
 from espalier.api.capi.etcdadm import EtcdadmCluster
-from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineTemplate
+from espalier.api.capi.kubeadm import ControlPlaneMachineSpec, KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineSpec, MachineTemplate, TemplateMeta
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.text import paths
 from espalier.api.text.versions import parsed
@@ -100,18 +101,12 @@ def reasons_to_replace(current: MachineParts, desired: MachineParts) -> tuple[st
 def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
     """The desired parts of control plane machines."""
     template = control_plane.spec.machine_template
-    spec: Tree = msgspec.to_builtins(template.spec)
-    reference = template.spec.infrastructure_ref
     return MachineParts(
         version=control_plane.spec.version,
         bootstrap=msgspec.to_builtins(control_plane.spec.kubeadm_config_spec),
         is_completed=True,
-        infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
-        in_place={
-            "labels": _without_own_keys(template.metadata.labels) if template.metadata else {},
-            "annotations": _without_own_keys(template.metadata.annotations) if template.metadata else {},
-            **{name: spec[name] for name in _IN_PLACE if name in spec},
-        },
+        infrastructure=_template(template.spec.infrastructure_ref),
+        in_place=_in_place(template.metadata, template.spec),
     )
 
 
@@ -134,16 +129,11 @@ def of_control_plane_machine(
     machine: Machine, config: KubeadmConfig | None, infrastructure: ObjectMeta | None
 ) -> MachineParts:
     """The parts of a control plane machine; `infrastructure` is the metadata of its infrastructure object."""
-    spec: Tree = msgspec.to_builtins(machine.spec)
     return MachineParts(
         version=machine.spec.version,
         bootstrap=msgspec.to_builtins(config.spec) if config else None,
         infrastructure=_cloned_from(infrastructure),
-        in_place={
-            "labels": _without_own_keys(machine.metadata.labels),
-            "annotations": _without_own_keys(machine.metadata.annotations),
-            **{name: spec[name] for name in _IN_PLACE if name in spec},
-        },
+        in_place=_in_place(machine.metadata, machine.spec),
         has_foreign_fields=True,
     )
 
@@ -175,18 +165,12 @@ def of_etcd_machine(etcd: EtcdadmCluster, infrastructure: ObjectMeta | None) -> 
 
 def of_machine_template(template: MachineTemplate) -> MachineParts:
     """The parts of a MachineSet's machines, or the desired ones of a MachineDeployment."""
-    spec: Tree = msgspec.to_builtins(template.spec)
-    reference = template.spec.infrastructure_ref
     return MachineParts(
         version=template.spec.version,
-        bootstrap=spec["bootstrap"],
-        infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
+        bootstrap=msgspec.to_builtins(template.spec.bootstrap),
+        infrastructure=_template(template.spec.infrastructure_ref),
         failure_domain=template.spec.failure_domain,
-        in_place={
-            "labels": _without_own_keys(template.metadata.labels),
-            "annotations": _without_own_keys(template.metadata.annotations),
-            **{name: spec[name] for name in _IN_PLACE if name in spec},
-        },
+        in_place=_in_place(template.metadata, template.spec),
         is_of_group=True,
     )
 
@@ -279,6 +263,23 @@ def _only_desired_keys(current: Mapping[str, Any], desired: Mapping[str, Any]) -
         for kind in ("labels", "annotations")
     }
     return {**current, **annotations}
+
+
+def _template(reference: ContractReference) -> Template:
+    return Template(f"{reference.kind}.{reference.api_group}", reference.name)
+
+
+def _in_place(
+    metadata: ObjectMeta | TemplateMeta | None, spec: MachineSpec | ControlPlaneMachineSpec
+) -> dict[str, Any]:
+    """What Cluster API changes without replacing a machine."""
+    fields: Tree = msgspec.to_builtins(spec)
+    labels, annotations = (metadata.labels, metadata.annotations) if metadata else ({}, {})
+    return {
+        "labels": _without_own_keys(labels),
+        "annotations": _without_own_keys(annotations),
+        **{name: fields[name] for name in _IN_PLACE if name in fields},
+    }
 
 
 def _without_own_keys(annotations: Mapping[str, str]) -> dict[str, str]:

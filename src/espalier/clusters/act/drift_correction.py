@@ -61,7 +61,9 @@ async def correct_drift(ctx: ClusterContext) -> Outcome:
     in_workload = await _correct_in_workload(ctx, wanted)
     is_done = in_workload is not None
     refusals |= in_workload or {}
-    corrected = [item for item in wanted if item.what not in refusals and (is_done or not _is_in_workload(item))]
+    corrected = [
+        item for item in wanted if item.what not in refusals and (is_done or not isinstance(item.remedy, Manifest))
+    ]
     if corrected:
         ctx.tools.rate_limits.limit(scope.key)
         ctx.tools.rate_limits.corrected(scope.key, (field for item in corrected for field in item.fields))
@@ -119,10 +121,6 @@ def _all_drifts(ctx: ClusterContext, manifests: list[Manifest], answer: Answer) 
         return []
     installed = cni.content_hash(manifests) if ctx.scope.compares_cni else None
     return [*drift.of_capi_objects(render_input, capi_objects, installed), *answer.drifts]
-
-
-def _is_in_workload(item: Drift) -> bool:
-    return isinstance(item.remedy, Manifest)
 
 
 async def _correct_capi_objects(ctx: ClusterContext, drifts: Iterable[Drift]) -> dict[str, str]:

@@ -42,7 +42,11 @@ def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
             f"with all its data; {_CREATE_AGAIN}"
         )
     # A restored one has no status until Cluster API has reconciled it.
-    is_new = control_plane is not None and contract.is_observed(control_plane) and not _has_begun(control_plane)
+    is_new = (
+        control_plane is not None
+        and contract.is_observed(control_plane)
+        and not control_plane.status.initialization.control_plane_initialized
+    )
     if not (control_plane is None or is_new) or _survivors(capi_objects, control_plane):
         return ""
     return f"{what} was deleted, and with it the control plane machines and etcd with all its data; {_CREATE_AGAIN}"
@@ -59,10 +63,6 @@ def _machines_gone(capi_objects: ClusterAPIObjects, control_plane: KubeadmContro
     ]
     gone = [machine.name for machine in owned if contract.is_infrastructure_deleted(machine.decode(Machine))]
     return gone if len(gone) == len(owned) else []
-
-
-def _has_begun(control_plane: KubeadmControlPlane) -> bool:
-    return control_plane.status.initialization.control_plane_initialized
 
 
 def _survivors(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane | None) -> bool:

@@ -6,7 +6,7 @@ the change does. Nothing is polled: a reconcile follows once, when the next obje
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from espalier.clusterapi import contract, external_etcd
 from espalier.clusters.design import names
 from espalier.clusters.observe.machines import machine_reports
 from espalier.clusters.observe.machines.machine_reports import DELETING, READY, reported
-from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
+from espalier.clusters.observe.scope import Scope
 from espalier.kube.objects import Object
 
 MOST = 3
@@ -83,17 +83,13 @@ def complete(scope: Scope, parts: Iterable[Condition], now: datetime) -> float |
         ends = [end for end, _ in due]
         if overdue:
             advice = "" if all(holder.is_drain for holder in overdue) else f"; {limit.advice_on(scope.key)}"
-            part.message = f"{part.message}; {_named(overdue)}{advice}"
+            part.message = f"{part.message}; {listing.first(overdue, MOST, separator='; ')}{advice}"
         elif _moment(since, now) + bound <= now:
             part.message = f"{part.message}; {limit.overdue(since, scope.key)}"
         if not overdue:
             ends.append(_moment(since, now) + bound)
         later += [(end - now).total_seconds() for end in ends if end > now]
     return min(later, default=None)
-
-
-def _named(overdue: Sequence[Holder]) -> str:
-    return listing.first(overdue, MOST, separator="; ")
 
 
 def _moment(timestamp: str, now: datetime) -> datetime:
@@ -127,7 +123,8 @@ def holders_of(scope: Scope, type_: str) -> Iterator[Holder]:
         yield from _machines(
             machine for machine in capi_objects.other_machines if external_etcd.MACHINE_LABEL in machine.metadata.labels
         )
-        yield from _owners((*capi_objects.of(KubeadmControlPlane.resource).values(), *_etcd(capi_objects)))
+        etcds = capi_objects.of(EtcdadmCluster.resource)
+        yield from _owners((*capi_objects.of(KubeadmControlPlane.resource).values(), *etcds.values()))
     elif type_ == names.WORKERS_READY:
         workers = (
             machine
@@ -136,10 +133,6 @@ def holders_of(scope: Scope, type_: str) -> Iterator[Holder]:
         )
         yield from _machines(workers)
         yield from _owners(capi_objects.of(MachineDeployment.resource).values())
-
-
-def _etcd(capi_objects: ClusterAPIObjects) -> Iterable[Object]:
-    return capi_objects.of(EtcdadmCluster.resource).values()
 
 
 def _machines(machines: Iterable[Object]) -> Iterator[Holder]:

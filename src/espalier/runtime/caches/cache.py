@@ -315,11 +315,6 @@ class Caches:
         return list(self._caches.values())
 
     @property
-    def synced(self) -> bool:
-        """True if every first list is complete."""
-        return all(cache.synced for cache in self._caches.values())
-
-    @property
     def unfilled(self) -> dict[Resource, KubeError | TimeoutError | None]:
         """The kinds whose first lists are not complete, with the error of the last attempt, if it failed."""
         waiting = {cache.source: None for cache in self._caches.values() if not cache.synced}

@@ -117,10 +117,6 @@ class WorkQueue(Generic[K]):
         """Reset the failures of a key after a success."""
         self._failures.pop(key, None)
 
-    def failures(self, key: K) -> int:
-        """The number of consecutive failures of a key."""
-        return self._failures.get(key, 0)
-
     def take(self, now: float) -> Taken[K] | None:
         """Take the next ready key, or None. Call `done` for it afterwards."""
         self._move_due(now)

@@ -118,10 +118,5 @@ def _secret(cluster: Key, purpose: str, owner: OwnerReference, data: dict[str, b
         "labels": {names.CLUSTER: cluster.name},
         "ownerReferences": [msgspec.to_builtins(owner)],
     }
-    return new_object(
-        SECRET, metadata, type=names.CLUSTER_SECRET, data={name: _encoded(value) for name, value in data.items()}
-    )
-
-
-def _encoded(value: bytes) -> str:
-    return base64.b64encode(value).decode()
+    encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+    return new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=encoded)

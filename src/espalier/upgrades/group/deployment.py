@@ -81,8 +81,7 @@ def outdated(
         and (
             view.is_unfinished
             or view.machine.spec.version != template.version
-            or (view.parts.infrastructure or _template_of(template.infrastructure_ref.name)).name
-            != template.infrastructure_ref.name
+            or (view.parts.infrastructure and view.parts.infrastructure.name != template.infrastructure_ref.name)
             or not _is_configured(capi_objects, msgspec.to_builtins(template), view)
         )
     ]
@@ -303,7 +302,3 @@ def _differences(machine_set: Object, deployment: Object) -> tuple[str, ...]:
 def _revision(machine_set: Object) -> int:
     revision = machine_set.metadata.annotations.get(names.REVISION_ANNOTATION, "0")
     return int(revision) if revision.isdecimal() else 0
-
-
-def _template_of(name: str) -> machine_change.Template:
-    return machine_change.Template("", name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ from espalier.api.core import CONFIG_MAP, KUBE_SYSTEM, NODE, POD, SECRET
 from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.eksa.vocabulary.upgrade_keys import UNFINISHED, UPGRADER_LABEL
 from espalier.api.identity import ClusterIdentity
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
@@ -31,6 +33,8 @@ from espalier.upgrades import names
 from espalier.upgrades.observed.views import Node, Pod
 
 BY_CONTROLLER = "upgrades/controller"
+
+K = TypeVar("K", bound=KubeObject)
 
 
 def machine_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
@@ -69,18 +73,6 @@ class MachineView(MachineObjects):
         return self.machine.status.node_ref.name if self.machine.status.node_ref else ""
 
 
-def _infrastructure_of_machine(machine: Object) -> str:
-    return machine.decode(Machine).spec.infrastructure_ref.kind
-
-
-def _infrastructure_of_control_plane(control_plane: Object) -> str:
-    return control_plane.decode(KubeadmControlPlane).spec.machine_template.spec.infrastructure_ref.kind
-
-
-def _infrastructure_of_deployment(deployment: Object) -> str:
-    return deployment.decode(MachineDeployment).spec.template.spec.infrastructure_ref.kind
-
-
 class ClusterAPIObjects:
     """The Cluster API objects of a cluster, as caches show them."""
 
@@ -105,21 +97,18 @@ class ClusterAPIObjects:
 
     def providers(self) -> set[Infrastructure]:
         """The providers of the cluster's machines, and of the templates that new machines would be created from."""
-        providers = [
-            self.infrastructures.of_machine(kind)
-            for kind in self._infrastructure_kinds(Machine.resource, _infrastructure_of_machine)
-        ]
-        for owner, kind_of in (
-            (KubeadmControlPlane.resource, _infrastructure_of_control_plane),
-            (MachineDeployment.resource, _infrastructure_of_deployment),
-        ):
-            providers += [self.infrastructures.of_template(kind) for kind in self._infrastructure_kinds(owner, kind_of)]
+        of_machine, of_template = self.infrastructures.of_machine, self.infrastructures.of_template
+        machines = (item.spec for item in self._readable(Machine))
+        planes = (item.spec.machine_template.spec for item in self._readable(KubeadmControlPlane))
+        groups = (item.spec.template.spec for item in self._readable(MachineDeployment))
+        providers = {of_machine(spec.infrastructure_ref.kind) for spec in machines}
+        providers |= {of_template(spec.infrastructure_ref.kind) for specs in (planes, groups) for spec in specs}
         return {provider for provider in providers if provider is not None}
 
-    def _infrastructure_kinds(self, resource: Resource, kind_of: Callable[[Object], str]) -> Iterator[str]:
-        for object_ in self.caches[resource].list():
+    def _readable(self, kind: type[K]) -> Iterator[K]:
+        for object_ in self.caches[kind.resource].list():
             with suppress(msgspec.ValidationError):  # reported by the code that acts on it
-                yield kind_of(object_)
+                yield object_.decode(kind)
 
     def add(self, caches: Caches, providers: Iterable[Infrastructure]) -> None:
         """Add the infrastructure objects of these providers."""
