@@ -92,11 +92,6 @@ class Database:
         """The bucket that contains all others."""
         return Bucket(self, self.meta.root, self.meta.sequence)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the state; the file may be longer."""
-        return self.meta.pages * self.meta.page_size
-
     def bucket(self, name: bytes) -> Bucket | None:
         """The bucket of a name; None if it does not exist."""
         return self.root.bucket(name)

@@ -20,11 +20,6 @@ class Path:
     full: StoredSnapshot
     deltas: tuple[StoredSnapshot, ...]
 
-    @property
-    def size(self) -> int:
-        """Bytes in the store."""
-        return sum(stored.size for stored in (self.full, *self.deltas))
-
 
 def target(inventory: Inventory) -> int:
     """The last revision that a name mentions."""

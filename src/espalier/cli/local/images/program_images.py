@@ -34,7 +34,7 @@ class Program:
 
     @property
     def requirements(self) -> Path:
-        """The locked requirements of these programs."""
+        """The locked requirements of these programs. In the package, for an installed Espalier has no other lock."""
         return Path(__file__).with_name(f"requirements-{self.name}.txt")
 
 
