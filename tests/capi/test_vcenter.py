@@ -64,6 +64,16 @@ def test_objects_resolve_by_path_name_and_pattern(center: VCenter) -> None:
     assert ask(center, *asked).paths == asked
 
 
+def test_brackets_in_a_name_stand_for_themselves(center: VCenter) -> None:
+    """As to govmomi, which Cluster API's provider looks templates up with: a pattern, or else the name itself."""
+    name = "ubuntu [1.36]"
+    with center.administrator() as content:
+        content.searchIndex.FindByInventoryPath("/DC0/vm/DC0_C0_RP0_VM1").Rename_Task(name)
+    for asked in (name, f"/DC0/vm/{name}", "ubuntu [[]1.36]"):
+        question = Question(ObjectType.TEMPLATE, "DC0", asked)
+        assert ask(center, question).paths[question] == (f"/DC0/vm/{name}",)
+
+
 def test_templates_tell_their_disks_and_tags(center: VCenter) -> None:
     result = ask(center, TEMPLATE).templates["/DC0/vm/DC0_H0_VM0"]
     assert not result.is_template

@@ -175,6 +175,11 @@ class _Session:
         return context
 
 
+def _matches(name: str, pattern: str) -> bool:
+    """True for a name that a pattern matches or is, as to govmomi: brackets are also signs of names."""
+    return name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
 class _Soap:
     """The inventory, over SOAP."""
 
@@ -288,7 +293,7 @@ class _Soap:
                 (f"{path}/{name}", child)
                 for path, parent in level
                 for name, child in self._children(parent)
-                if fnmatch.fnmatchcase(name, part)
+                if _matches(name, part)
             ]
         yield from level
 
@@ -321,7 +326,7 @@ class _Soap:
             section = f"{question.datacenter.strip('/')}/{question.object_type.section}"
             _check_number(objects, f"datacenter {question.datacenter}", f"give {question} as a path: /{section}/…")
             for object_, properties in self._properties(objects, ["name"]):
-                if fnmatch.fnmatchcase(properties.get("name", ""), question.name):
+                if _matches(properties.get("name", ""), question.name):
                     objects_by_path[self._path(object_)] = object_
         return objects_by_path
 
