@@ -200,6 +200,8 @@ async def shows_where_the_shoot_is(espalier: GardenCommands) -> None:
     assert (values["EveryNodeReady"], values["SystemComponentsHealthy"]) == ("True", "True")
     flow = await espalier("shoots", "flow", "apple", *IN_NAMESPACE)
     assert "[x] Deploy kube-apiserver" in flow.output
+    operation, heading = flow.output.splitlines()[:2]
+    assert heading.startswith(f"{operation.split()[0]}: 100 % of")
     seeds = await espalier("seeds", "list")
     assert [line.split()[:3] for line in seeds.output.splitlines()[1:]] == [
         ["east", "True", "1"],

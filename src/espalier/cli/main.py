@@ -7,7 +7,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -71,18 +71,23 @@ def program() -> None:
     """Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects."""
 
 
-_CONTINUING = frozenset(
-    {
-        ("create", "cluster"),
-        ("upgrade", "cluster"),
-        ("delete", "cluster"),
-        ("renew", "certificates"),
-        ("rollout", "restart"),
-        ("shoots", "migrate"),
-        ("seeds", "evacuate"),
-    }
-)
-"""Commands that request what a manager does. All others end together with what they do."""
+_BY_MANAGER = "operations that were started continue in the background"
+_BY_AGAIN = "keeps what is there: give the same command again, and it goes on"
+_AFTER_INTERRUPT: Mapping[tuple[str, ...], str] = {
+    ("create", "cluster"): _BY_MANAGER,
+    ("upgrade", "cluster"): _BY_MANAGER,
+    ("delete", "cluster"): _BY_MANAGER,
+    ("renew", "certificates"): _BY_MANAGER,
+    ("rollout", "restart"): _BY_MANAGER,
+    ("shoots", "migrate"): _BY_MANAGER,
+    ("seeds", "evacuate"): _BY_MANAGER,
+    ("download", "images"): f"the folder {_BY_AGAIN}",
+    ("import", "images"): f"the registry {_BY_AGAIN}",
+    ("image", "push"): f"the registry {_BY_AGAIN}",
+    ("move",): "give the same command again, and it goes on; `espalier move --help` says what else can be done",
+    ("upgrade", "management-components"): "give the same command again, and it goes on",
+}
+"""What continues after an interrupt, or how to go on. All other commands end together with what they do."""
 
 
 async def _finish(awaitable: Awaitable[Any]) -> Any:
@@ -116,10 +121,14 @@ def run(tokens: Sequence[str]) -> int:
         if explained is None:
             raise
         code, text = explained
-        is_left = code is Exit.INTERRUPTED and tuple(tokens[:2]) in _CONTINUING
-        output.error(f"{text}; operations that were started continue in the background" if is_left else text)
+        then = "" if code is not Exit.INTERRUPTED else _after_interrupt(tokens)
+        output.error(f"{text}; {then}" if then else text)
         return code
     return result if isinstance(result, int) else Exit.OK
+
+
+def _after_interrupt(tokens: Sequence[str]) -> str:
+    return _AFTER_INTERRUPT.get(tuple(tokens[:2])) or _AFTER_INTERRUPT.get(tuple(tokens[:1]), "")
 
 
 def open_standard_streams() -> None:

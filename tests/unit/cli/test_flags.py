@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.flags import Number, seconds
+from espalier.cli.main import run
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("250ms", 0.25), ("15", 15)])
@@ -40,3 +41,17 @@ def test_the_flag_is_named() -> None:
 def test_limits_of_numbers_can_be_typed_as_shown(number: Number, allowed: str) -> None:
     with pytest.raises(click.BadParameter, match=f"found '-1', allowed is {allowed}$"):
         number.convert("-1", None, None)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "sentence"),
+    [
+        ("8x", "--ttl: found '8x', allowed is a duration such as 90s, 5m or 1h30m"),
+        ("8h", "--ttl: found 8h without --user NAME or --shoot NAME; add one of them, or omit --ttl"),
+    ],
+)
+def test_a_lifetime_for_nobody_names_what_is_missing(
+    ttl: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["kubeconfig", "garden", "--ttl", ttl]) == 2
+    assert capsys.readouterr().err == f"error: {sentence}\n"

@@ -44,3 +44,15 @@ def test_missing_log_is_not_followed_nor_awaited(
     result = capsys.readouterr()
     assert result.out == ""
     assert "node node-1 has not run its bootstrap data yet" in result.err
+
+
+def test_no_nodes_are_a_sentence_and_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ESPALIER_HOME", str(tmp_path / "home"))
+    assert run(["nodes", "list"]) == 0
+    result = capsys.readouterr()
+    assert result.out == ""
+    assert result.err.startswith("No real nodes on this machine; `espalier up --nodes real` makes them")
+    assert run(["nodes", "list", "-o", "name"]) == 0
+    assert capsys.readouterr().out == ""

@@ -37,6 +37,13 @@ def test_a_mapping_that_maps_nobody_is_refused(more: dict[str, Any]) -> None:
     assert f"spec.{field}: Invalid value: a mapping lacks its ARN or its username" in refusal(IAM | more)
 
 
+@pytest.mark.parametrize(("field", "entry", "arn"), [("mapRoles", ROLE, "roleARN"), ("mapUsers", USER, "userARN")])
+def test_a_name_instead_of_an_arn_is_refused(field: str, entry: Tree, arn: str) -> None:
+    message = refusal(IAM | {field: [entry, entry | {arn: "admin"}]})
+    assert f"spec.{field}: Invalid value: not the ARN of a role or a user" in message
+    assert f"found admin; allowed: {arn} such as arn:aws:iam::" in message
+
+
 def test_missing_partition_is_the_default() -> None:
     assert refusal(IAM, IAM | {"partition": "aws"}, IAM | {"partition": ""}, IAM) == ""
     assert "spec.partition: Invalid value: it can't be changed" in refusal(IAM, IAM | {"partition": "aws-cn"})

@@ -129,6 +129,18 @@ def _complete(field: str, arn: str) -> Rule:
     )
 
 
+def _arns(field: str, arn: str, example: str) -> Rule:
+    value, entries = f"one.{arn}", f"self.{field}"
+    is_arn = f"{value} == '' || {value}.lowerAscii().startsWith('arn:')"
+    return Rule(
+        f"!has({entries}) || {entries}.all(one, {is_arn})",
+        sentences.NO_ARN,
+        f".{field}",
+        found=f"{entries}.filter(one, !({is_arn}))[0].{arn}",
+        allowed=f"{arn} such as {example}",
+    )
+
+
 class AWSIamConfigSpec(Part):
     """How AWS IAM users and roles log in. Only `mapRoles` and `mapUsers` can be changed."""
 
@@ -150,6 +162,8 @@ class AWSIamConfigSpec(Part):
             allowed="EKSConfigMap among others",
         ),
         *(_complete(field, arn) for field, arn in (("mapRoles", "roleARN"), ("mapUsers", "userARN"))),
+        _arns("mapRoles", "roleARN", "arn:aws:iam::111122223333:role/admin"),
+        _arns("mapUsers", "userARN", "arn:aws:iam::111122223333:user/ann"),
         *unchanged(sentences.IDENTITY_CHANGED, "awsRegion", "backendMode"),
         same(sentences.IDENTITY_CHANGED, "partition", "aws"),
     )

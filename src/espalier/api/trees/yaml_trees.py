@@ -9,6 +9,8 @@ refuses. EKS Anywhere's command takes it for text; so do ours (`api/manifests/le
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +20,7 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.api.text import paths
+from espalier.api.text.printable import quoted
 from espalier.api.text.violations import ManifestError, Problem, Violation
 from espalier.api.trees.json_trees import MOST_LEVELS
 from espalier.api.trees.scalars import Scalar, resolve
@@ -153,13 +156,27 @@ def document(path: Path, most: int) -> Any:
     return documents[0]
 
 
+_UNDEFINED = "found undefined alias"
+_ALIAS = re.compile(r"[*]([^\s,\[\]{}]+)")
+_LONGEST_NAME = 60
+
+
 def _sentence(error: yaml.MarkedYAMLError, text: str) -> str:
     mark = error.problem_mark or error.context_mark
     lines = text.splitlines()
     if mark and mark.line < len(lines) and lines[mark.line].lstrip(" ").startswith("\t"):
         return "this is not YAML: the line is indented with a tab; use spaces"
+    if mark and error.problem == _UNDEFINED and (alias := _ALIAS.match(lines[mark.line], mark.column)):
+        name = quoted(alias[1], _LONGEST_NAME)
+        return (
+            f"no anchor &{name} before alias *{name} in this document; define it above, or put text that begins with * "
+            "in quotes"
+        )
     context = f" {error.context}" if error.context else ""
     return f"this is not YAML: {error.problem}{context}"
+
+
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def decoded(text: bytes, source: str) -> str:
@@ -168,7 +185,8 @@ def decoded(text: bytes, source: str) -> str:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        message = f"this is not text in UTF-8: see byte {error.start + 1} of the file"
+        found = "UTF-16" if text[:2] in _UTF_16 else f"0x{text[error.start]:02x} as byte {error.start + 1} of the file"
+        message = f"this is not text in UTF-8; found {found}; save the file in UTF-8"
         raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None
 
 

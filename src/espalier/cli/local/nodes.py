@@ -54,6 +54,9 @@ async def list_(*, output_format: str) -> None:
     if output_format:
         output.write_facts({"nodes": rows}, output_format, rows="nodes", kind="node")
         return
+    if not rows:
+        output.say("No real nodes on this machine; `espalier up --nodes real` makes them for clusters.", stderr=True)
+        return
     output.write_table(NODES, [tuple(str(row[column.lower()]) for column in NODES.columns) for row in rows])
 
 

@@ -165,7 +165,7 @@ async def flow(name: str, *, connect: flags.Connection) -> None:
     drawn = flow_of(last.type)
     description = "" if last.finished else last.description
     output.say(f"{last.type} {last.state} on seed {shoot.status.seed_name or shoot.spec.seed_name}")
-    output.say(draw(drawn, read(drawn, description, failed)))
+    output.say(draw(drawn, read(drawn, description, failed), last.type))
 
 
 @shoots.command()

@@ -17,9 +17,12 @@ SYMBOLS = {
 }
 
 
-def draw(flow: Flow[Any], status: FlowStatus) -> str:
-    """The lines of a heading, and one for each task, indented by its depth in the graph."""
-    lines = [f"{flow.name}: {status.progress} % of {len(flow.tasks)} tasks"]
+def draw(flow: Flow[Any], status: FlowStatus, operation: str = "") -> str:
+    """The lines of a heading, and one for each task, indented by its depth in the graph.
+
+    The heading is the operation, where one flow serves several: a restore runs the flow of a reconcile.
+    """
+    lines = [f"{operation or flow.name}: {status.progress} % of {len(flow.tasks)} tasks"]
     for name, task in flow.tasks.items():
         task_status = status.tasks[name]
         names = ", ".join(before.name for before in task.after)

@@ -133,3 +133,11 @@ def test_unrendered_field_changes_the_digest() -> None:
     fewer = {"metadata": {"name": "a"}, "spec": {"b": 1}}
     assert holds(stamped(body), stamped(body))
     assert not holds(stamped(body), stamped(fewer))
+
+
+@pytest.mark.parametrize("operation", ["Create", "Reconcile", "Restore", "Migrate", "Delete"])
+def test_a_drawn_flow_has_the_name_of_its_operation(operation: str) -> None:
+    """A restore runs the flow of a reconcile; who looks at a move asked for none."""
+    flow = flow_of(operation)
+    heading = draw(flow, read(flow, "", {}), operation).splitlines()[0]
+    assert heading == f"{operation}: 100 % of {len(flow.tasks)} tasks"

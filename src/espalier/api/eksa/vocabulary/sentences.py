@@ -106,6 +106,7 @@ CLAIM_NAME = (
 NO_REGION = "set the AWS region"
 BACKEND_MODE = "not a backend mode of aws-iam-authenticator"
 EMPTY_MAPPING = "a mapping lacks its ARN or its username, so it would map nobody; set both"
+NO_ARN = "not the ARN of a role or a user of AWS IAM, so it would map nobody"
 NO_MAPPING = "mapRoles and mapUsers are stored in a ConfigMap of the cluster; add EKSConfigMap to backendMode"
 
 # Proxies, mirrors, autoscaling.

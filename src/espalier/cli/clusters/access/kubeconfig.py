@@ -147,7 +147,8 @@ def _check_flags(name: str | None, shoot: str, user: str | None, *, ttl: str, se
     if server and not shoot:
         raise Usage("--server: found it without --shoot NAME, for which it is; omit it")
     if ttl and not shoot and user is None:
-        raise Usage("--ttl: found it without --user NAME or --shoot NAME, for which it is; omit it")
+        flags.seconds(ttl, "--ttl")
+        raise Usage(f"--ttl: found {ttl} without --user NAME or --shoot NAME; add one of them, or omit --ttl")
     if user is not None and (shoot or aws_iam):
         raise Usage(
             f"--user: found it beside {'--shoot' if shoot else '--aws-iam'}, which has its own; omit one of them"
