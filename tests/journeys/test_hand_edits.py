@@ -99,6 +99,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (keys.RELEASED_EPOCH, (SHOOT,), EPOCHS),
     (keys.RESTORED_EPOCH, (SHOOT,), EPOCHS),
     (keys.STATE_REVISION, (SHOOT, STATE), EPOCHS),
+    (keys.SECRET_DIGESTS, (SHOOT,), (*TEXTS, "[]", "{}", '{"ca": "x"}', '{"ca": 1}', '{"x": "x"}')),
     (keys.EPOCH, (ETCD, INFRASTRUCTURE, CLUSTER, SPACE, STATE), EPOCHS),
     (keys.SOURCE_EPOCH, (ETCD,), EPOCHS),
     (keys.FOUNDING, (ETCD,), FLAGS),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +15,13 @@ from espalier.api.gardener import names
 from espalier.api.gardener.garden.shoot import READY_FOR_DISASTER, Shoot
 from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.vocabulary.metadata_keys import EPOCH as EPOCH_OF_STATE
-from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, STATE_REVISION
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, SECRET_DIGESTS, STATE_REVISION
 from espalier.api.meta import Tree
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
+from espalier.shoots.secrets import names as secret_names
+from espalier.shoots.secrets import persisted
 from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
@@ -41,12 +45,34 @@ def nonsense(tree: Tree) -> None:
     tree["extensions"] = [{"kind": "Worker", "name": "apple", "stateRef": {"secrets": ["x"], "size": 1, "sha256": "0"}}]
 
 
+def with_another(*names_of_secrets: str) -> Callable[[Tree], None]:
+    """As valid as the present ones, but not this shoot's."""
+
+    def change(tree: Tree) -> None:
+        others = persisted.generate({}, namespace=ID, now=EPOCH, rng=random.Random(7))
+        for secret in tree["gardenlet"]["secrets"]:
+            if secret["name"] in names_of_secrets:
+                data = {key: b64encode(value).decode() for key, value in others[secret["name"]].items()}
+                assert data.keys() == secret["data"].keys()
+                assert data != secret["data"]
+                secret["data"] = data
+
+    return change
+
+
+OTHERS = {
+    "another authority": (secret_names.CA,),
+    "another encryption key": (secret_names.ETCD_ENCRYPTION,),
+    "another service account key": (secret_names.SERVICE_ACCOUNT_KEY,),
+    "another shoot's secrets": secret_names.PERSISTED,
+}
 EDITS: dict[str, Callable[[Tree], None] | None] = {
     "its states are gone": without_states,
     "its states are older": older,
     "its secrets are gone": without_secrets,
     "its states are nonsense": nonsense,
     "it is gone": None,
+    **{what: with_another(*replaced) for what, replaced in OTHERS.items()},
 }
 
 
@@ -70,17 +96,18 @@ async def content(world: World) -> dict[str, Any]:
     return {**entries, "secrets": {secret["name"]: secret["data"] for secret in tree["gardenlet"]["secrets"]}}
 
 
-@pytest.mark.parametrize("what", sampled(EDITS, 0, 2, 4))
+@pytest.mark.parametrize("what", sampled(EDITS, 0, 2, 4, 5))
 def test_wrong_state_of_a_settled_shoot_is_repaired(what: str) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=0.2) as world:
             await world.create_shoot()
             await world.healthy("a")
             await asyncio.sleep(120)
-            before = await content(world)
+            before, running = await content(world), await world.secrets("a")
             await edit(world, what)
             await asyncio.sleep(90)
             assert await content(world) == before
+            assert await world.secrets("a") == running
             await world.seeds["a"].power_off()
             await world.move("b")
             await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
@@ -95,7 +122,7 @@ MOMENTS = (-0.01, 0.3, 1.0, 2.0)
 VARIANTS = [(what, at) for what in EDITS for at in MOMENTS]
 
 
-@pytest.mark.parametrize(("what", "at"), sampled(VARIANTS, 0, 2, 8))
+@pytest.mark.parametrize(("what", "at"), sampled(VARIANTS, 0, 2, 8, 21))
 def test_a_move_repairs_the_shoot_state_first(what: str, at: float) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=1.0) as world:
@@ -147,6 +174,41 @@ def test_older_shoot_state_of_lost_seed_is_refused() -> None:
             consent = {"metadata": {"annotations": {STATE_REVISION: reported}}}
             await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=consent, type=PatchType.MERGE)
             await world.healthy("b", seconds=900)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("what", sampled(OTHERS, 0, 1))
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_other_secrets_of_lost_seed_are_refused(what: str, is_wanted: bool) -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.2) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(120)
+            before = await content(world)
+            await world.seeds["a"].power_off()
+            await edit(world, what)
+            await world.move("b")
+            await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+            with pytest.raises(TimeoutError):
+                await world.healthy("b", seconds=600)
+            [error] = (await world.shoot()).status.last_errors
+            for name in OTHERS[what]:
+                assert f"gardenlet.secrets[{name}]" in error.description
+            assert f"kubectl annotate shoot apple -n {NAMESPACE} {SECRET_DIGESTS}-" in error.description
+            assert not (await world.secrets("b")).keys() & set(OTHERS[what])
+            if is_wanted:
+                await world.patch({"metadata": {"annotations": {SECRET_DIGESTS: None}}})
+                before = await content(world)
+            else:
+                live = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+                stored = [{"name": name, "data": data} for name, data in before["secrets"].items()]
+                await world.client.replace(ShootState.resource, {**live.tree, "gardenlet": {"secrets": stored}})
+            await world.healthy("b", seconds=600)
+            assert (await content(world))["secrets"] == before["secrets"]
+            assert (await world.secrets("b")).items() >= before["secrets"].items()
+            assert SECRET_DIGESTS in (await world.shoot()).metadata.annotations
 
     virtual.run(main, epoch=EPOCH, seed=1)
 

@@ -5,7 +5,7 @@ So fields of other writers are kept, and states are the exact bytes of the exten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 from msgspec import Raw
@@ -64,9 +64,9 @@ class Document:
         except msgspec.MsgspecError as error:
             raise UnreadableShootState(f"the ShootState can't be read: {error}") from None
 
-    def add_secrets(self, secrets: Iterable[PersistedSecret]) -> None:
-        """Add these secrets; existing ones are kept, unless they can't be decoded."""
-        readable = {name for name, secret in self.secrets.items() if decoded(secret.data) is not None}
+    def add_secrets(self, secrets: Iterable[PersistedSecret], replaced: Collection[str] = ()) -> None:
+        """Add these secrets; existing ones are kept, unless they are to be `replaced` or can't be decoded."""
+        readable = {name for name, secret in self.secrets.items() if decoded(secret.data) is not None} - set(replaced)
         new = {secret.name: secret for secret in secrets if secret.name not in readable}
         if not new:
             return

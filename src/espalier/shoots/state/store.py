@@ -98,12 +98,15 @@ class ShootStates:
             raise Conflict.of(f"ShootState {shoot.key} was deleted while it was being created")
         return state
 
-    async def persist(self, shoot: Object, secrets: Sequence[PersistedSecret], epoch: int = 0) -> Object:
-        """Store generated secrets, and return the ShootState with all that are stored: existing ones are kept.
+    async def persist(
+        self, shoot: Object, secrets: Sequence[PersistedSecret], epoch: int = 0, replaced: Collection[str] = ()
+    ) -> Object:
+        """Store generated secrets, and return the ShootState with all that are stored: existing ones are kept, except
+        those that are `replaced`.
 
         Deploy those, not the generated secrets: a gardenlet that crashed may have stored others before.
         """
-        return await self.change(shoot, epoch, lambda document: document.add_secrets(secrets))
+        return await self.change(shoot, epoch, lambda document: document.add_secrets(secrets, replaced))
 
     async def claim(self, shoot: Object, epoch: int, read: Object | None = None) -> StoredState:
         """The stored state, claimed for the gardenlet of a new epoch: from now on, earlier epochs can't write.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,15 +13,17 @@ import pytest
 from espalier.api.core import DEPLOYMENT, SECRET
 from espalier.api.gardener.garden.credentials_binding import CredentialsBinding
 from espalier.api.gardener.garden.shoot_state import PersistedSecret, ShootState
+from espalier.api.gardener.vocabulary.metadata_keys import SECRET_DIGESTS
 from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.kube.errors import Unreachable
 from espalier.kube.objects import Object
 from espalier.runtime.controllers.outcome import Continue, Done, Wait
-from espalier.shoots.flow.task import Action, Failure
+from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet.comparison import stamped
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.tasks import control_plane, secrets
-from espalier.shoots.secrets import names
+from espalier.shoots.secrets import digests, names
 from espalier.shoots.state.document import Document
 from tests.support.gardens.gardenlet_scopes import NOW, TECHNICAL_ID, an_object, context, scope, shoot
 
@@ -111,7 +114,7 @@ async def test_a_shoot_keeps_the_secrets_in_its_state() -> None:
     """Those of the seed may be older, or somebody's: users and nodes know the ones that were persisted."""
     persisted: dict[str, Tree] = {}
 
-    async def persist(_shoot: object, entries: list[PersistedSecret], _epoch: int) -> Object:
+    async def persist(_shoot: object, entries: list[PersistedSecret], _epoch: int, _replaced: list[str]) -> Object:
         persisted.update({entry.name: dict(entry.data) for entry in entries})
         return state_of()
 
@@ -127,6 +130,55 @@ async def test_a_shoot_keeps_the_secrets_in_its_state() -> None:
     await verdict.run()
     assert persisted[names.CA] == {"x": b64encode(b"persisted").decode()}
     assert persisted[names.CA_KUBELET] == {"x": b64encode(b"of the seed").decode()}
+
+
+ALL = dict.fromkeys(names.PERSISTED, "own")
+
+
+def judged(
+    task: Callable[[ShootContext], Verdict], operation: OperationType, reported: str | None, stored: str, running: str
+) -> Verdict:
+    """The verdict on an authority in the ShootState and in the seed, which may be others than the reported one."""
+    in_seed = {
+        name: an_object(SECRET, name, TECHNICAL_ID, data={"x": b64encode(value.encode()).decode()})
+        for name, value in (ALL | {names.CA: running}).items()
+    }
+    annotations = {} if reported is None else {SECRET_DIGESTS: reported}
+    state = state_of(**ALL | {names.CA: stored})
+    return task(context(scope(state=state, secrets=in_seed, object=shoot(**annotations)), operation))
+
+
+OWN = digests.reported({name: {"x": value.encode()} for name, value in ALL.items()})
+
+
+@pytest.mark.parametrize(
+    ("reported", "stored", "running", "what"),
+    [
+        (OWN, "own", "own", ""),
+        (OWN, "own", "other", ""),
+        (OWN, "other", "own", "copy ca into the ShootState"),
+        (OWN, "other", "other", "report the digests of secrets"),
+        (None, "own", "own", "report the digests of secrets"),
+        ("{", "own", "own", "report the digests of secrets"),
+        (OWN, "other", "third", f"kubectl annotate shoot apple -n garden-dev {SECRET_DIGESTS}-"),
+    ],
+)
+def test_secrets_are_judged_before_a_move(reported: str | None, stored: str, running: str, what: str) -> None:
+    verdict = judged(secrets.check, MIGRATE, reported, stored, running)
+    match verdict:
+        case Action():
+            assert verdict.what == what
+        case Failure():
+            assert what in verdict.message
+            assert "gardenlet.secrets[ca]:" in verdict.message
+        case _:
+            assert (verdict, what) == (Done(), "")
+
+
+def test_copied_shoot_is_created_with_its_own_secrets() -> None:
+    """The annotation of a copy is that of another shoot."""
+    assert judged(secrets.generate, OperationType.CREATE, OWN, "other", "third") == Done()
+    assert isinstance(judged(secrets.generate, OperationType.RECONCILE, OWN, "other", "third"), Failure)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,17 @@ STATE_REVISION: Annotated[
     ),
 ] = DOMAIN + "state-revision"
 
+SECRET_DIGESTS: Annotated[
+    str,
+    Annotation(
+        "Shoot",
+        Writer.GARDENLET,
+        "JSON: the digest of each secret that its ShootState keeps, as its seed has deployed them. Of a ShootState and "
+        "a seed that differ, the one with the digest counts; no other seed restores a secret with another one.",
+        "to restore other secrets on purpose, remove it",
+    ),
+] = DOMAIN + "secret-digests"
+
 GIVEN_STATE: Annotated[
     str,
     Annotation(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import NamedTuple
 
 from espalier.api.core import SECRET
 from espalier.api.gardener.etcd import MAIN, MEMBERS
 from espalier.api.gardener.garden.credentials_binding import named_credentials
+from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import PersistedSecret
 from espalier.api.gardener.names import AGENT_SERVICE
+from espalier.api.gardener.vocabulary.metadata_keys import SECRET_DIGESTS
 from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationType
 from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 from espalier.runtime.controllers.outcome import Continue, Done, Wait
-from espalier.runtime.controllers.writer import found_by_owner
+from espalier.runtime.controllers.writer import Precondition, found_by_owner
 from espalier.shoots.etcd import names as etcd_names
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
@@ -20,7 +24,7 @@ from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.credentials import provider_secret
 from espalier.shoots.gardenlet.names import CREDENTIALS_OF
 from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
-from espalier.shoots.secrets import derived, names, peers, persisted
+from espalier.shoots.secrets import derived, digests, names, peers, persisted
 from espalier.shoots.secrets.persisted import Data
 
 _PEERS = (
@@ -32,42 +36,99 @@ _PEERS = (
 
 
 def generate(ctx: ShootContext) -> Verdict:
-    """The ShootState has all persisted secrets. A shoot that was moved never gets new ones (G6, G30)."""
-    missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
-    if not missing:
-        return Done()
-    if ctx.operation is OperationType.RESTORE:
-        what = f"has no {', '.join(missing)}" if ctx.scope.state is not None else "does not exist"
+    """The ShootState has all persisted secrets, those of this shoot. A shoot that was moved never gets new ones (G6,
+    G30)."""
+    state = _compared(ctx)
+    if state.missing and ctx.operation is OperationType.RESTORE:
+        missing = ", ".join(state.missing)
+        what = f"has no {missing}" if ctx.scope.state is not None else "does not exist"
         return Failure(
             f"ShootState {ctx.live.shoot.key} {what}: a restored shoot gets no new secrets; restore it from a "
             "backup of the garden, or write into it what the Secrets in the shoot's namespace of its last seed have"
         )
-    return Action(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
+    return state.verdict or (
+        Action(f"generate {', '.join(state.missing)}, into the ShootState", lambda: _generate(ctx, state.replaced))
+        if state.missing
+        else Done()
+    )
 
 
 def check(ctx: ShootContext) -> Verdict:
-    """The ShootState has all persisted secrets; those that somebody has removed are copied from the seed."""
-    missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
-    if not missing:
-        return Done()
-    if lost := [name for name in missing if name not in ctx.scope.secrets]:
+    """The ShootState has all persisted secrets; those that somebody has removed or replaced are copied from the
+    seed."""
+    state = _compared(ctx)
+    if lost := [name for name in state.missing if name not in ctx.scope.secrets]:
         return Failure(
             f"ShootState {ctx.live.shoot.key} has no {', '.join(lost)}, and neither has the seed: restore it from a "
             "backup of the garden"
         )
-    return Action(f"copy {', '.join(missing)} into the ShootState", lambda: _generate(ctx))
+    if state.verdict is not None:
+        return state.verdict
+    return _copy(ctx, state.missing, state.replaced) if state.missing else _report_digests(ctx)
 
 
-async def _generate(ctx: ShootContext) -> Continue | Wait | Failure:
+class _Compared(NamedTuple):
+    """The persisted secrets of a ShootState, compared with those in the seed and with what was reported."""
+
+    missing: list[str]
+    replaced: list[str]
+    """Those that are others than were reported, while the seed has the reported ones."""
+    verdict: Failure | Action | None
+    """The failure about those that nobody has as they were reported; else the copy of those that were replaced."""
+
+
+def _compared(ctx: ShootContext) -> _Compared:
+    stored, running = ctx.scope.persisted_secrets, ctx.scope.secrets_in_seed
+    reported = _reported(ctx)
+    missing = [name for name in names.PERSISTED if name not in stored]
+    others = [
+        name
+        for name, digest in reported.items()
+        if name in stored and stored[name] != running.get(name) and digests.of_secret(stored[name]) != digest
+    ]
+    replaced = [name for name in others if name in running and digests.of_secret(running[name]) == reported[name]]
+    verdict: Failure | Action | None = None
+    if lost := [name for name in others if name not in replaced]:
+        verdict = _other_secrets(ctx.live.shoot, lost)
+    elif replaced:
+        verdict = _copy(ctx, missing, replaced)
+    return _Compared(missing, replaced, verdict)
+
+
+def _reported(ctx: ShootContext) -> dict[str, str]:
+    """The digests that were reported of this shoot; none of one that is being created: its Shoot may be a copy."""
+    if ctx.operation is OperationType.CREATE:
+        return {}
+    digest_of = digests.parsed(ctx.live.shoot.metadata.annotations.get(SECRET_DIGESTS))
+    return {name: digest for name, digest in digest_of.items() if name in names.PERSISTED}
+
+
+def _other_secrets(shoot: Object, others: list[str]) -> Failure:
+    fields = ", ".join(f"gardenlet.secrets[{name}]" for name in others)
+    return Failure(
+        f"ShootState {shoot.key}: {fields}: found another secret than its seed reported in metadata.annotations"
+        f"[{SECRET_DIGESTS}] of the Shoot; restore the ShootState from a backup of the garden. If the annotation was "
+        "changed, or if clients, nodes and stored objects may lose what the shoot had: kubectl annotate shoot "
+        f"{shoot.name} -n {shoot.namespace} {SECRET_DIGESTS}-",
+        (ErrorCode.RETRYABLE_CONFIGURATION,),
+    )
+
+
+def _copy(ctx: ShootContext, missing: list[str], replaced: list[str]) -> Action:
+    what = f"copy {', '.join((*missing, *replaced))} into the ShootState"
+    return Action(what, lambda: _generate(ctx, replaced))
+
+
+async def _generate(ctx: ShootContext, replaced: list[str]) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
-    present = {**scope.secrets_in_seed, **scope.persisted_secrets}
-    present = {name: data for name, data in present.items() if name in names.PERSISTED}
+    kept = {name: data for name, data in scope.persisted_secrets.items() if name not in replaced}
+    present = {name: data for name, data in {**scope.secrets_in_seed, **kept}.items() if name in names.PERSISTED}
     domains = (f"api.{scope.technical_id}.{tools.config.domain}",)
     generated = persisted.generate(
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
     )
     secrets = [_persisted_secret(name, {**present, **generated}[name]) for name in names.PERSISTED]
-    ctx.live.state = await tools.states.persist(ctx.live.shoot, secrets, scope.epoch)
+    ctx.live.state = await tools.states.persist(ctx.live.shoot, secrets, scope.epoch, replaced)
     return Continue()
 
 
@@ -76,13 +137,28 @@ def _persisted_secret(name: str, data: Data) -> PersistedSecret:
 
 
 def deploy(ctx: ShootContext) -> Verdict:
-    """The persisted secrets are in the seed as they are in the ShootState."""
+    """The persisted secrets are in the seed as they are in the ShootState, and the Shoot has their digests."""
     scope = ctx.scope
-    return combined(
+    deployed = combined(
         apply_object(ctx, SECRET, scope.secrets.get(name), rendering.secret(scope, name, data))
         for name, data in scope.persisted_secrets.items()
         if name in names.PERSISTED
     )
+    return _report_digests(ctx) if isinstance(deployed, Done) else deployed
+
+
+def _report_digests(ctx: ShootContext) -> Verdict:
+    """The Shoot has the digests of the persisted secrets."""
+    wanted = digests.reported(ctx.scope.persisted_secrets)
+    if ctx.live.shoot.metadata.annotations.get(SECRET_DIGESTS) == wanted:
+        return Done()
+
+    async def report() -> Continue | Wait | Failure:
+        patch = {"metadata": {"annotations": {SECRET_DIGESTS: wanted}}}
+        ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, ctx.live.shoot, patch, Precondition.UID)
+        return Continue()
+
+    return Action("report the digests of secrets", report)
 
 
 def derive(ctx: ShootContext) -> Verdict:
