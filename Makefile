@@ -79,7 +79,7 @@ chart: $(VENV)/.installed ## Write charts/espalier from the declarations of the 
 	@rm -rf charts/espalier
 	@$(BIN)/espalier manifests --format chart --output-dir charts/espalier
 
-election: $(VENV)/.installed ## Explore the election of etcd's owner: tables of docs/etcd-election.md, ways to each hole (ten minutes)
+election: $(VENV)/.installed ## Explore the election of etcd's owner: tables of docs/etcd-election.md, ways to each hole (twenty minutes)
 	@$(BIN)/python -m tests.support.etcd.election.page
 
 docs: .venv-docs/.installed ## The pages as a site, in dist/docs, with every link checked

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.etcd.election.page import PAGE
-from tests.support.etcd.election.sets import EXPLORED, RULES, Explored, Rule, explored, row, rule_row, without
+from tests.support.etcd.election.sets import EXPLORED, MOST, RULES, Explored, Rule, explored, row, rule_row, without
 from tests.support.sampling import sampled
 
 TEXT = PAGE.read_text()
@@ -16,7 +16,7 @@ AGAIN = "write the tables again: make election"
 
 @pytest.mark.parametrize("of", sampled(EXPLORED, *(at for at, of in enumerate(EXPLORED) if not of.large)))
 def test_ends_of_a_set_break_no_invariant(of: Explored) -> None:
-    exploration = explored(of.bounds, most=5_000_000)
+    exploration = explored(of.bounds, most=MOST)
     print(f"{of.name}: {exploration.states} states, {exploration.transitions} transitions")
     assert exploration.violation is None
     assert exploration.goals > 0
@@ -41,7 +41,7 @@ def test_without_a_rule_three_members_break(rule: Rule) -> None:
 def test_events_of_a_set_all_happen() -> None:
     """One that never does would prove nothing."""
     small = [of for of in EXPLORED if not of.large]
-    happened = " ".join(event for of in small for event in explored(of.bounds, most=5_000_000).happened)
+    happened = " ".join(event for of in small for event in explored(of.bounds, most=MOST).happened)
     for words in (
         "acknowledges a write",
         "answers m0",
