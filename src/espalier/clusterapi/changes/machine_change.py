@@ -272,7 +272,7 @@ def _template(reference: ContractReference) -> Template:
 def _in_place(
     metadata: ObjectMeta | TemplateMeta | None, spec: MachineSpec | ControlPlaneMachineSpec
 ) -> dict[str, Any]:
-    """What Cluster API changes without replacing a machine."""
+    """The fields that Cluster API changes without replacing a machine."""
     fields: Tree = msgspec.to_builtins(spec)
     labels, annotations = (metadata.labels, metadata.annotations) if metadata else ({}, {})
     return {
