@@ -55,3 +55,11 @@ def test_a_lifetime_for_nobody_names_what_is_missing(
 ) -> None:
     assert run(["kubeconfig", "garden", "--ttl", ttl]) == 2
     assert capsys.readouterr().err == f"error: {sentence}\n"
+
+
+@pytest.mark.parametrize("command", ["get clusters", "top", "adopt plan", "move --to-folder a", "validate -f a.yaml"])
+def test_a_namespace_that_there_cannot_be_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An API server answers that it has no objects there."""
+    assert run([*command.split(), "-n", "Team_A"]) == 2
+    allowed = "allowed is the name of a namespace (lower case, digits and dashes)"
+    assert capsys.readouterr().err == f"error: --namespace: found 'Team_A', {allowed}\n"

@@ -83,6 +83,13 @@ class NumberOrAll(click.ParamType[int | None]):
         )
 
 
+def _namespace(_ctx: click.Context | None, _param: click.Parameter | None, name: str | None) -> str | None:
+    """The name of a namespace, if there can be one of it. Raises `Usage`."""
+    if name and not re.fullmatch(LABEL, name):
+        raise Usage(f"--namespace: found {name!r}, allowed is the name of a namespace (lower case, digits and dashes)")
+    return name
+
+
 class Connection(msgspec.Struct, frozen=True):
     """API server to talk to."""
 
@@ -104,6 +111,7 @@ def connection(command: Callable[..., Result]) -> Callable[..., Result]:
     @click.option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context.")
     @functools.wraps(command)
     def connected(*, kubeconfig: Path | None, context: str | None, namespace: str | None, **others: Any) -> Result:
+        _namespace(None, None, namespace)
         return command(connect=Connection(kubeconfig, context, namespace), **others)
 
     return connected
@@ -190,6 +198,7 @@ default_namespace = click.option(
     default="default",
     metavar="NAME",
     show_default=True,
+    callback=_namespace,
     help="Namespace of objects without one.",
 )
 
