@@ -66,7 +66,8 @@ def mappings(parent: Tree, arn: str) -> dict[str, Values]:
     """Values of the fields of a mapping; each is the whole list."""
     return {
         arn: Values(
-            [[], [parent | {arn: "b"}], [parent] * 1000], [[parent | {arn: ""}], [parent] * 1001, [{"username": "a"}]]
+            [[], [parent | {arn: f"{parent[arn]}/b"}], [parent] * 1000],
+            [[parent | {arn: ""}], [parent | {arn: "b"}], [parent] * 1001, [{"username": "a"}]],
         ),
         "username": Values([[parent | {"username": "{{SessionName}}"}]], [[parent | {"username": ""}], [{arn: "a"}]]),
         "groups[]": Values(
