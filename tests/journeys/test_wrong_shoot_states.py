@@ -187,6 +187,7 @@ def test_other_secrets_of_lost_seed_are_refused(what: str, is_wanted: bool) -> N
             await world.healthy("a")
             await asyncio.sleep(120)
             before = await content(world)
+            reported = (await world.shoot()).metadata.annotations[STATE_REVISION]
             await world.seeds["a"].power_off()
             await edit(world, what)
             await world.move("b")
@@ -198,6 +199,10 @@ def test_other_secrets_of_lost_seed_are_refused(what: str, is_wanted: bool) -> N
                 assert f"gardenlet.secrets[{name}]" in error.description
             assert f"kubectl annotate shoot apple -n {NAMESPACE} {SECRET_DIGESTS}-" in error.description
             assert not (await world.secrets("b")).keys() & set(OTHERS[what])
+            # Its own claim is a later revision: reported, it would count as what the lost seed had stored.
+            claimed = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+            assert int(claimed.metadata.annotations[STATE_REVISION]) > int(reported)
+            assert (await world.shoot()).metadata.annotations[STATE_REVISION] == reported
             if is_wanted:
                 await world.patch({"metadata": {"annotations": {SECRET_DIGESTS: None}}})
                 before = await content(world)

@@ -171,14 +171,21 @@ class World:
             await self.settled()
 
     @asynccontextmanager
-    async def syncing(self, seed: str = "a", wrap: Callable[[Transport], Transport] = passed) -> AsyncIterator[None]:
+    async def syncing(
+        self,
+        seed: str = "a",
+        wrap: Callable[[Transport], Transport] = passed,
+        wrap_seed: Callable[[Transport], Transport] = passed,
+    ) -> AsyncIterator[None]:
         """While the controller of a seed's gardenlet runs; it has settled when the block begins.
 
-        Its writes to the garden go through what `wrap` makes of its connection.
+        Its writes to the garden go through what `wrap` makes of its connection, its reads in the seed through what
+        `wrap_seed` makes of that one.
         """
         rng = random.Random(1)
         client = Client(wrap(InProcessTransport(self.garden.server)), user_agent="gardenlet", retry=Retry(attempts=1))
-        garden, own = Caches(self.garden.client, rng=rng), Caches(self.seeds[seed].client, rng=rng)
+        in_seed = Client(wrap_seed(InProcessTransport(self.seeds[seed].server)), retry=Retry(attempts=1))
+        garden, own = Caches(self.garden.client, rng=rng), Caches(in_seed, rng=rng)
         made = controller(client, garden, own, seed, rng)
         async with running(garden.run(), own.run(), made.run()):
             await self.settled()

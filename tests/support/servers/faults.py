@@ -13,7 +13,7 @@ from enum import Enum
 
 import msgspec
 
-from espalier.kube.errors import ApiError, Unreachable
+from espalier.kube.errors import ApiError, KubeError, Unreachable
 from espalier.kube.objects import encode_json
 from espalier.kube.transports.wire import Request, Response, Stream, Transport
 from espalier.runtime.workload_clusters import workload_account
@@ -192,6 +192,19 @@ class Blocked(Interceptor):
     async def request(self, transport: Transport, request: Request) -> Response:
         if request.method != "GET" and self._words in request.path and self._shut.is_set():
             raise Unreachable("no answer")
+        return await transport.request(request)
+
+
+class Refusing(Interceptor):
+    """Refuses whatever has these words in its path, as long as it has a refusal."""
+
+    def __init__(self, words: str, refusal: KubeError | None = None) -> None:
+        self._words = words
+        self.refusal = refusal
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.refusal is not None and self._words in request.path:
+            raise self.refusal
         return await transport.request(request)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from typing import cast
 
 import msgspec
 import pytest
@@ -17,17 +19,27 @@ from espalier.api.gardener.extensions.network import Network
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.vocabulary.metadata_keys import STATE_REVISION
+from espalier.api.gardener.vocabulary.metadata_keys import EPOCH, STATE_REVISION
 from espalier.api.resource import Resource
-from espalier.kube.client import PatchType
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Conflict, Forbidden, Status, Unreachable
+from espalier.kube.transports.inprocess import InProcessTransport
+from espalier.kube.transports.retry import Retry
+from espalier.runtime.caches.cache import Cache, Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.controllers.writer import Writer
+from espalier.shoots.gardenlet.states import known_states
+from espalier.shoots.gardenlet.states.known_states import KnownStates
 from espalier.shoots.state.document import revision_of
 from espalier.shoots.state.kinds import declared
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
 from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StaleState, StoredState
 from tests.support.gardens.shoot_states import NAME, PROJECT, TECHNICAL_ID, World, json_of, told
 from tests.support.sampling import sampled
-from tests.support.servers.faults import Blocked, Crash
+from tests.support.servers.faults import Blocked, Crash, Refusing
+from tests.support.tasks import running
 
 STATE = {"serial": 2**63 - 1, "nothing": None, "deep": [{"none": None}, [], {}], "ratio": 1.5, "text": "\u2028\n"}
 
@@ -107,6 +119,65 @@ async def test_kind_installed_later_is_carried_too(world: World) -> None:
         await world.settled()
         expected = {"Infrastructure/infrastructure": "kept", "ContainerRuntime/gvisor": STATE}
         assert await world.entries() == expected
+
+
+@told
+async def test_states_of_an_unlisted_kind_stay(world: World) -> None:
+    """A gardenlet that has just started has not listed all kinds yet: what it does not see may be there."""
+    runtimes = declared(Resource("extensions.gardener.cloud", "v1alpha1", "containerruntimes", "ContainerRuntime"))
+    await world.seeds["a"].client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(runtimes))
+    await world.set_state("kept")
+    await world.set_state(STATE, "gvisor", resource=runtimes.resource)
+    async with world.syncing():
+        await world.settled(60)
+    expected = {"Infrastructure/infrastructure": "kept", "ContainerRuntime/gvisor": STATE}
+    assert await world.entries() == expected
+    lists = Refusing("containerruntimes", Unreachable("no answer"))
+    async with world.syncing(wrap_seed=lists):
+        await world.settled(60)
+        assert await world.entries() == expected
+        await world.set_state("changed")
+        lists.refusal = None
+        await world.settled(120)
+        assert await world.entries() == {**expected, "Infrastructure/infrastructure": "changed"}
+
+
+@told
+async def test_problems_that_pass_are_not_reported(world: World) -> None:
+    """Rights follow within seconds, and a conflict is read again: no condition changes for them."""
+    await world.set_state("first")
+    key = (await world.shoot()).key
+    await world.states().ensure(await world.shoot(), 1)
+    answers, known, rng = Refusing("shootstates"), KnownStates(), random.Random(1)
+    client = Client(answers(InProcessTransport(world.garden.server)), user_agent="gardenlet", retry=Retry(attempts=1))
+    garden, own = Caches(world.garden.client, rng=rng), Caches(world.seeds["a"].client, rng=rng)
+    made = known_states.controller(
+        garden.of(Shoot.resource),
+        own,
+        known,
+        ShootStates(client, "a", cast(Cache, known), known.saw),
+        garden=client,
+        writer=Writer(world.seeds["a"].client, {}),
+        clock=SystemClock(),
+        seed="a",
+        recorder=None,
+        period=20,
+        rng=rng,
+    )
+    async with running(garden.run(), own.run(), made.run()):
+        await world.settled(60)
+        for refusal in (Forbidden(Status(code=403, reason="Forbidden")), Conflict.of("it has changed")):
+            answers.refusal = refusal
+            await world.set_state(str(refusal))
+            await world.settled(60)
+            assert known.problem(key) == ""
+            answers.refusal = None
+            await world.settled(60)
+            assert await world.entries() == {"Infrastructure/infrastructure": str(refusal)}
+        patch = {"metadata": {"annotations": {EPOCH: "99"}}}
+        await world.garden.client.patch(ShootState.resource, NAME, PROJECT, patch=patch, type=PatchType.MERGE)
+        await world.settled(60)
+        assert "belongs to epoch 99" in known.problem(key)
 
 
 @told
