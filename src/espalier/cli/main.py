@@ -87,7 +87,7 @@ _AFTER_INTERRUPT: Mapping[tuple[str, ...], str] = {
     ("move",): "give the same command again, and it goes on; `espalier move --help` says what else can be done",
     ("upgrade", "management-components"): "give the same command again, and it goes on",
 }
-"""What continues after an interrupt, or how to go on. All other commands end together with what they do."""
+"""The operations that continue after an interrupt, or the way to go on. All other commands end with what they do."""
 
 
 async def _finish(awaitable: Awaitable[Any]) -> Any:

@@ -120,7 +120,7 @@ def test_lists_and_json_are_taken_apart() -> None:
             "a: *nowhere",
             "garden.yaml:1:4: no anchor &nowhere before alias *nowhere in this document; define it above, or put",
         ),
-        (b"kind: \xff", "garden.yaml:1: this is not text in UTF-8; found 0xff as byte 7 of the file; save"),
+        (b"kind: \xff", "garden.yaml:1: this is not text in UTF-8; found 0xff as byte 7; save"),
         ("kind: Cluster".encode("utf-16"), "garden.yaml:1: this is not text in UTF-8; found UTF-16; save the file in"),
         ("kind: x\nname: \x01\n", "garden.yaml:2: this is not YAML: the character U+0001 is not allowed"),
         ("just words", 'garden.yaml:1:1: found "just words", not an object'),

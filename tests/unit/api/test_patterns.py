@@ -22,7 +22,7 @@ KINDS: tuple[type[KubeObject], ...] = tuple(
 )
 EXAMPLE = re.compile(r"such as (.+)$")
 SIGNS = re.compile(r"[\\^$]|[\[{(|]")
-"""What stands in regular expressions, and not in words."""
+"""Signs of regular expressions that no words have."""
 
 
 def patterns_in(schema: Any) -> Iterator[str]:

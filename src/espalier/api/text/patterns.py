@@ -60,5 +60,5 @@ _WORDS: Final = {
 
 
 def words(pattern: str) -> str | None:
-    """What a pattern of our schemas allows; None for one of others' schemas."""
+    """The words of a pattern of our schemas; None for one of others' schemas."""
     return _WORDS.get(pattern)

@@ -185,8 +185,8 @@ def decoded(text: bytes, source: str) -> str:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        found = "UTF-16" if text[:2] in _UTF_16 else f"0x{text[error.start]:02x} as byte {error.start + 1} of the file"
-        message = f"this is not text in UTF-8; found {found}; save the file in UTF-8"
+        content = "UTF-16" if text[:2] in _UTF_16 else f"0x{text[error.start]:02x} as byte {error.start + 1}"
+        message = f"this is not text in UTF-8; found {content}; save the file in UTF-8"
         raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None
 
 

@@ -28,7 +28,7 @@ _VALUE = re.compile(r'Invalid value: (?P<value>(?:"(?P<text>(?:[^"\\…]|\\.)*)"
 """The value as Kubernetes prints it before a message. Our rules include what they found in the message."""
 
 _PATTERN = re.compile(r", regex used for validation is '.*?'(?=\))")
-"""What Kubernetes tells those who read regular expressions, after examples for everybody."""
+"""The part of messages of Kubernetes for those who read regular expressions, after examples for everybody."""
 
 _LONGEST = 1500
 
