@@ -108,7 +108,7 @@ def test_state_outlives_seeds_that_lack_its_kind() -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-def test_state_is_given_after_two_gardenlets_were_killed() -> None:
+def test_state_is_given_by_a_restarted_gardenlet() -> None:
     """Whoever asks for it may do so while no gardenlet runs."""
 
     async def main(simulation: virtual.Simulation) -> None:

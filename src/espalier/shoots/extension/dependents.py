@@ -16,7 +16,7 @@ def _none(_object: Object) -> Iterable[tuple[Resource, str]]:
 
 @dataclass(frozen=True)
 class Dependents:
-    """What a resource has in its namespace once its extension has succeeded, and the caches that show it."""
+    """The objects of a resource in its namespace once its extension has succeeded, and the caches that show them."""
 
     caches: Mapping[Resource, Cache] = field(default_factory=dict)
     """Of every kind that `names` returns."""

@@ -121,8 +121,8 @@ def _copy(ctx: ShootContext, missing: list[str], replaced: list[str]) -> Action:
 
 async def _generate(ctx: ShootContext, replaced: list[str]) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
-    kept = {name: data for name, data in scope.persisted_secrets.items() if name not in replaced}
-    present = {name: data for name, data in {**scope.secrets_in_seed, **kept}.items() if name in names.PERSISTED}
+    unchanged = {name: data for name, data in scope.persisted_secrets.items() if name not in replaced}
+    present = {name: data for name, data in {**scope.secrets_in_seed, **unchanged}.items() if name in names.PERSISTED}
     domains = (f"api.{scope.technical_id}.{tools.config.domain}",)
     generated = persisted.generate(
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
