@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,9 @@ from espalier.cli.backups.election_times import read_times
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Usage
 from espalier.etcd.endpoints import endpoint
-from espalier.etcdbackup.restore.members import Membership
+
+if TYPE_CHECKING:
+    from espalier.etcdbackup.restore.members import Membership
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _MOST_EPOCHS = 2**53
