@@ -63,6 +63,24 @@ def test_a_nested_delta_is_listed_as_verified(folder: Path, capsys: Captured) ->
     assert "revision 50 can be restored" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("snapshots", "newer"),
+    [
+        ((full(10, 500), delta(11, 50, 60)), delta(11, 50, 60)),
+        ((full(10, 0), delta(11, 20, 500), delta(21, 50, 60)), delta(21, 50, 60)),
+    ],
+)
+def test_a_possible_fork_is_named_by_all(
+    snapshots: tuple[Snapshot, ...], newer: Snapshot, folder: Path, capsys: Captured
+) -> None:
+    store = filled(folder, *snapshots)
+    assert run(["etcd-agent", "list", store]) == 0
+    assert cells(capsys.readouterr().out.splitlines()[1])[-1] == "fork?"
+    for command in ("show", "verify"):
+        assert run(["etcd-agent", command, store]) == 0
+        assert f"Fork: {newer} has newer revisions than {snapshots[-2]}, but was taken" in capsys.readouterr().err
+
+
 def test_a_table_of_sets_fits_a_terminal(folder: Path, capsys: Captured) -> None:
     store = filled(folder, full(12_345_678, 0), delta(12_345_679, 12_345_689, 60))
     assert run(["etcd-agent", "list", store]) == 0

@@ -51,6 +51,21 @@ def test_it_says_what_was_restored(store: str, tmp_path: Path, capsys: Captured)
         assert [key for key, _ in members.items()] == [b"8e9e05c52164694d"]
 
 
+def test_a_possible_fork_is_named(tmp_path: Path, capsys: Captured) -> None:
+    model = Model()
+    for number in range(3):
+        model.play(Put(b"a", b"%d" % number))
+    before, after = full(3, 500), delta(4, 4, 60)
+
+    async def fill(store: LocalStore) -> None:
+        await put_full(store, before, full_content(model.events[:2], State(revision=3)))
+        await put_delta(store, after, model.events[2:])
+
+    asyncio.run(fill(LocalStore(tmp_path / "store")))
+    assert run(["etcd-agent", "restore", f"file://{tmp_path / 'store'}", "--data-dir", str(tmp_path / "data")]) == 0
+    assert f"Fork: {after} has newer revisions than {before}, but was taken 440 s before it" in capsys.readouterr().err
+
+
 def test_programs_get_facts(store: str, tmp_path: Path, capsys: Captured) -> None:
     folder = str(tmp_path / "data")
     assert run(["etcd-agent", "restore", store, "--data-dir", folder, "--bump-revision", "0", "-o", "json"]) == 0

@@ -43,7 +43,7 @@ def state(snapshots: SnapshotSet) -> str:
         return "empty object"
     if faults:
         return f"gap after {snapshots.reach}"
-    if any(finding.reason is FindingReason.FORK for finding in snapshots.findings()):
+    if snapshots.forks:
         return "fork?"
     return "final" if snapshots.full.snapshot.is_final and not snapshots.deltas else "complete"
 

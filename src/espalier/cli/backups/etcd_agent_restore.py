@@ -17,6 +17,7 @@ from espalier.etcdbackup.restore.errors import Incomplete, RestoreError
 from espalier.etcdbackup.restore.members import Membership, membership
 from espalier.etcdbackup.restore.restorer import Options, Restored
 from espalier.etcdbackup.restore.restorer import restore as restore_store
+from espalier.etcdbackup.snapshots.sets import SnapshotSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ async def restore(given: RestoreFlags, output_format: str) -> None:
         done = await restore_store(opened(given.store, given.endpoint), folder, options, transfer.moved)
     for reason in done.passed_over:
         output.say(f"not used: {reason}", stderr=True)
+    for finding in SnapshotSet(done.full, done.deltas).forks:
+        output.say(f"{finding.reason}: {finding.message}", stderr=True)
     if output_format:
         output.write_facts(_facts(given, done), output_format)
     else:

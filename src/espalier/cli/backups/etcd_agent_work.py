@@ -111,6 +111,8 @@ async def verify(
     elif verdicts:
         rows = [tables.checked_row(checked) for verdict in verdicts for checked in verdict.checked]
         output.write_table(tables.CHECKED, rows)
+        for finding in (finding for snapshots in sets for finding in snapshots.forks):
+            output.say(f"{finding.reason}: {finding.message}", stderr=True)
     if problems:
         raise Damaged("\n".join(problems))
     if not output_format:

@@ -108,7 +108,7 @@ class FindingReason(StrEnum):
     """Revisions that two deltas have, as after a change of leaders. It is no error if their events are the same, which
     only their content shows: each revision is applied once."""
     FORK = "Fork"
-    """Revisions and times of deltas that are applied disagree: there may be two histories, or clocks differ."""
+    """Revisions and times of snapshots that are applied disagree: there may be two histories, or clocks differ."""
     CONFLICT = "Conflict"
     """Two deltas have different events for the same revisions: two etcds wrote them."""
     EMPTY = "Empty"
@@ -194,12 +194,10 @@ class SnapshotSet:
             for stored in self.members
             if not stored.size
         ]
-        applied = (self.full, *self.chain)
-        for previous, stored in pairwise(applied):
-            if stored.snapshot.created < previous.snapshot.created:
-                findings.append(_fork(previous, stored))
+        findings += self.forks
         findings += [_overlap(shared) for shared in self.shared]
-        reach, previous = applied[-1].snapshot.last, applied[-1]
+        previous = (self.full, *self.chain)[-1]
+        reach = previous.snapshot.last
         for stored in self.deltas:
             if stored.snapshot.last <= reach:
                 continue
@@ -207,6 +205,15 @@ class SnapshotSet:
                 findings.append(_gap(previous, stored, reach))
             reach, previous = stored.snapshot.last, stored
         return findings
+
+    @property
+    def forks(self) -> list[Finding]:
+        """The findings about snapshots that are applied after one which was taken later."""
+        return [
+            _fork(previous, stored)
+            for previous, stored in pairwise((self.full, *self.chain))
+            if stored.snapshot.created < previous.snapshot.created
+        ]
 
     @property
     def shared(self) -> tuple[SharedRevisions, ...]:
@@ -253,4 +260,5 @@ def _overlap(shared: SharedRevisions) -> Finding:
 def _fork(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
     seconds = before.snapshot.created - after.snapshot.created
     sentence = f"{after.name} has newer revisions than {before.name}, but was taken {seconds} s before it"
-    return Finding(FindingReason.FORK, f"{sentence}: two histories may have been written")
+    advice = "look at what was restored, and take a full snapshot"
+    return Finding(FindingReason.FORK, f"{sentence}: two histories may have been written, or clocks differ; {advice}")
