@@ -207,7 +207,7 @@ def test_kubeconfig_of_shoot_needs_rights_on_its_keys(
         (("--shoot", "apple", "--ttl", "soon"), "--ttl: found 'soon'"),
         (("--shoot", "apple", "--server", "http://a"), "--server: found 'http://a', allowed is https://HOST:PORT"),
         (("--shoot", "apple", "--aws-iam"), "--aws-iam: found it beside --shoot"),
-        (("apple", "--ttl", "1h"), "--ttl: found it without --user NAME or --shoot NAME"),
+        (("apple", "--ttl", "1h"), "--ttl: found 1h without --user NAME or --shoot NAME"),
     ],
 )
 def test_flags_that_do_not_belong_together(

@@ -106,7 +106,7 @@ async def test_kubectl_obtains_certificates_itself(
         (("--user", "jane", "--ttl", "9m"), "--ttl: found 9m, allowed: from 10m to 24h"),
         (("--group", "developers"), "--group: found it without --user NAME"),
         (("--exec",), "--exec: found it without --user NAME"),
-        (("--ttl", "1h"), "--ttl: found it without --user NAME or --shoot NAME"),
+        (("--ttl", "1h"), "--ttl: found 1h without --user NAME or --shoot NAME"),
         (("--user", "jane", "--aws-iam"), "--user: found it beside --aws-iam"),
     ],
 )
