@@ -29,12 +29,9 @@ WATCH_GRACE = "200ms"
 """Time within which a terminating kube-apiserver closes its watches. It takes all of it, and nobody writes meanwhile.
 Without it the watches of kubelets, which last for minutes, delay its end until it is killed.
 """
-_NOT_AWAITED = (
-    "?exclude=poststarthook/scheduling/bootstrap-system-priority-classes&exclude=poststarthook/rbac/bootstrap-roles"
-)
-"""Starts that health checks do not wait for. kube-apiserver looks after the system's PriorityClasses and roles no
-sooner than a second after it serves, while a restored shoot has them. That of a new shoot answers probes, which have no
-credentials, with 403 until it has bound a role to them, and it binds roles after it has created all of them.
+_NOT_AWAITED = "?exclude=poststarthook/scheduling/bootstrap-system-priority-classes"
+"""A start that health checks do not wait for: kube-apiserver looks after the system's PriorityClasses no sooner than a
+second after it serves, while a restored shoot has them.
 """
 DEFAULT_SERVICES, DEFAULT_PODS = "10.96.0.0/12", "192.168.0.0/16"
 
