@@ -178,6 +178,26 @@ def test_older_shoot_state_of_lost_seed_is_refused() -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.parametrize("last", [None, {"type": "Create", "state": "Processing", "progress": 10}])
+def test_no_status_lets_other_secrets_in(last: Tree | None) -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.2) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(120)
+            before, running = await content(world), await world.secrets("a")
+            status = {"status": {"lastOperation": last}}
+            await world.client.patch(
+                Shoot.resource, "apple", NAMESPACE, patch=status, type=PatchType.MERGE, subresource="status"
+            )
+            await edit(world, "another authority")
+            await asyncio.sleep(120)
+            assert await content(world) == before
+            assert await world.secrets("a") == running
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
 @pytest.mark.parametrize("what", sampled(OTHERS, 0, 1))
 @pytest.mark.parametrize("is_wanted", [False, True])
 def test_other_secrets_of_lost_seed_are_refused(what: str, is_wanted: bool) -> None:

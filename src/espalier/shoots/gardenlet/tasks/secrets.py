@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from espalier.api.core import SECRET
@@ -38,43 +39,37 @@ _PEERS = (
 def generate(ctx: ShootContext) -> Verdict:
     """The ShootState has all persisted secrets, those of this shoot. A shoot that was moved never gets new ones (G6,
     G30)."""
-    state = _compared(ctx)
-    if state.missing and ctx.operation is OperationType.RESTORE:
-        missing = ", ".join(state.missing)
-        what = f"has no {missing}" if ctx.scope.state is not None else "does not exist"
+    missing, verdict = _compared(ctx)
+    if missing and ctx.operation is OperationType.RESTORE:
+        what = f"has no {', '.join(missing)}" if ctx.scope.state is not None else "does not exist"
         return Failure(
             f"ShootState {ctx.live.shoot.key} {what}: a restored shoot gets no new secrets; restore it from a "
             "backup of the garden, or write into it what the Secrets in the shoot's namespace of its last seed have"
         )
-    return state.verdict or (
-        Action(f"generate {', '.join(state.missing)}, into the ShootState", lambda: _generate(ctx, state.replaced))
-        if state.missing
-        else Done()
-    )
+    if verdict is not None or not missing:
+        return verdict or Done()
+    return Action(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
 
 
 def check(ctx: ShootContext) -> Verdict:
     """The ShootState has all persisted secrets; those that somebody has removed or replaced are copied from the
     seed."""
-    state = _compared(ctx)
-    if lost := [name for name in state.missing if name not in ctx.scope.secrets]:
+    missing, verdict = _compared(ctx)
+    if lost := [name for name in missing if name not in ctx.scope.secrets]:
         return Failure(
             f"ShootState {ctx.live.shoot.key} has no {', '.join(lost)}, and neither has the seed: restore it from a "
             "backup of the garden"
         )
-    if state.verdict is not None:
-        return state.verdict
-    return _copy(ctx, state.missing, state.replaced) if state.missing else _report_digests(ctx)
+    return verdict or (_copy(ctx, missing) if missing else _report_digests(ctx))
 
 
 class _Compared(NamedTuple):
     """The persisted secrets of a ShootState, compared with those in the seed and with what was reported."""
 
     missing: list[str]
-    replaced: list[str]
-    """Those that are others than were reported, while the seed has the reported ones."""
     verdict: Failure | Action | None
-    """The failure about those that nobody has as they were reported; else the copy of those that were replaced."""
+    """About secrets that are others than were reported: the copy of those that the seed has as reported, or the failure
+    about those that nobody has."""
 
 
 def _compared(ctx: ShootContext) -> _Compared:
@@ -87,17 +82,14 @@ def _compared(ctx: ShootContext) -> _Compared:
         if name in stored and stored[name] != running.get(name) and digests.of_secret(stored[name]) != digest
     ]
     replaced = [name for name in others if name in running and digests.of_secret(running[name]) == reported[name]]
-    verdict: Failure | Action | None = None
     if lost := [name for name in others if name not in replaced]:
-        verdict = _other_secrets(ctx.live.shoot, lost)
-    elif replaced:
-        verdict = _copy(ctx, missing, replaced)
-    return _Compared(missing, replaced, verdict)
+        return _Compared(missing, _other_secrets(ctx.live.shoot, lost))
+    return _Compared(missing, _copy(ctx, missing, replaced) if replaced else None)
 
 
 def _reported(ctx: ShootContext) -> dict[str, str]:
-    """The digests that were reported of this shoot; none of one that is being created: its Shoot may be a copy."""
-    if ctx.operation is OperationType.CREATE:
+    """The digests that were reported of this shoot; none of one whose etcd never started: its Shoot may be a copy."""
+    if ctx.scope.ownership.last_started is None:
         return {}
     digest_of = digests.parsed(ctx.live.shoot.metadata.annotations.get(SECRET_DIGESTS))
     return {name: digest for name, digest in digest_of.items() if name in names.PERSISTED}
@@ -114,12 +106,12 @@ def _other_secrets(shoot: Object, others: list[str]) -> Failure:
     )
 
 
-def _copy(ctx: ShootContext, missing: list[str], replaced: list[str]) -> Action:
+def _copy(ctx: ShootContext, missing: Sequence[str], replaced: Sequence[str] = ()) -> Action:
     what = f"copy {', '.join((*missing, *replaced))} into the ShootState"
     return Action(what, lambda: _generate(ctx, replaced))
 
 
-async def _generate(ctx: ShootContext, replaced: list[str]) -> Continue | Wait | Failure:
+async def _generate(ctx: ShootContext, replaced: Sequence[str] = ()) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
     unchanged = {name: data for name, data in scope.persisted_secrets.items() if name not in replaced}
     present = {name: data for name, data in {**scope.secrets_in_seed, **unchanged}.items() if name in names.PERSISTED}
