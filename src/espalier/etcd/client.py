@@ -229,7 +229,7 @@ class Client:
         *,
         repeatable: bool = False,
     ) -> Response:
-        """Call a method of etcd's services that has no method here; `repeatable` if a second call changes nothing."""
+        """Call any method of etcd's services; `repeatable` if a second call changes nothing."""
         seconds = self._timeout if timeout is None else timeout
         return await self.transport.call(method, request, timeout=seconds, repeatable=repeatable)
 

@@ -320,3 +320,9 @@ def test_whatever_the_text_it_is_read_or_refused(text: str | bytes) -> None:
         documents = read(text)
         assert documents
         check(documents, CATALOG)
+
+
+def test_a_namespace_that_there_cannot_be_is_refused() -> None:
+    text = DOCKER.replace("  name: garden\n", "  name: garden\n  namespace: Team_A\n", 1)
+    (problem,) = refused(text)
+    assert 'metadata.namespace: not the name of a namespace; found "Team_A"; allowed: at most 63' in problem

@@ -83,11 +83,17 @@ class NumberOrAll(click.ParamType[int | None]):
         )
 
 
-def _namespace(_ctx: click.Context | None, _param: click.Parameter | None, name: str | None) -> str | None:
-    """The name of a namespace, if there can be one of it. Raises `Usage`."""
-    if name and not re.fullmatch(LABEL, name):
-        raise Usage(f"--namespace: found {name!r}, allowed is the name of a namespace (lower case, digits and dashes)")
-    return name
+class Namespace(click.ParamType[str]):
+    """The name of a namespace; empty for none."""
+
+    name = "namespace"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name. Raises `Usage` if there can be no namespace of it."""
+        if value and not re.fullmatch(LABEL, value):
+            allowed = "the name of a namespace (lower case, digits and dashes)"
+            raise Usage(f"--namespace: found {value!r}, allowed is {allowed}")
+        return str(value)
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -108,10 +114,11 @@ def connection(command: Callable[..., Result]) -> Callable[..., Result]:
         help="Kubeconfig file. Default: $KUBECONFIG, the local environment's, ~/.kube/config.",
     )
     @click.option("--context", metavar="NAME", help="Context within the kubeconfig.")
-    @click.option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context.")
+    @click.option(
+        "--namespace", "-n", type=Namespace(), metavar="NAME", help="Namespace. Default: that of the context."
+    )
     @functools.wraps(command)
     def connected(*, kubeconfig: Path | None, context: str | None, namespace: str | None, **others: Any) -> Result:
-        _namespace(None, None, namespace)
         return command(connect=Connection(kubeconfig, context, namespace), **others)
 
     return connected
@@ -198,7 +205,7 @@ default_namespace = click.option(
     default="default",
     metavar="NAME",
     show_default=True,
-    callback=_namespace,
+    type=Namespace(),
     help="Namespace of objects without one.",
 )
 

@@ -260,5 +260,5 @@ def _overlap(shared: SharedRevisions) -> Finding:
 def _fork(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
     seconds = before.snapshot.created - after.snapshot.created
     sentence = f"{after.name} has newer revisions than {before.name}, but was taken {seconds} s before it"
-    advice = "look at what was restored, and take a full snapshot"
+    advice = "check what a restore makes of them, and take a full snapshot"
     return Finding(FindingReason.FORK, f"{sentence}: two histories may have been written, or clocks differ; {advice}")
