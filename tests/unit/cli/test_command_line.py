@@ -35,6 +35,9 @@ UNDERSTOOD: list[tuple[str, dict[str, Any]]] = [
     ("version -ojsonpath={.a=b}", {"output_format": "jsonpath={.a=b}"}),
     ("create cluster -f a.yaml", {"wait": True, "timeout": "1h", "dry_run": "none"}),
     ("create cluster -f a.yaml --no-wait --dry-run=server", {"wait": False, "dry_run": "server"}),
+    ("create cluster --dry-run -f a.yaml", {"filename": ("a.yaml",), "dry_run": "server"}),
+    ("renew certificates garden --dry-run", {"name": "garden", "dry_run": "server"}),
+    ("renew certificates garden --dry-run none", {"name": "garden", "dry_run": "none"}),
     ("delete cluster garden --timeout -5m", {"name": "garden", "filename": (), "timeout": "-5m"}),
     ("up", {"port": 0, "nodes": Nodes.SIMULATED, "api_server": None, "boot_seconds": 0.2, "releases": None}),
     ("up -d --port 8443 --nodes real --ready-descriptor 3", {"detach": True, "port": 8443, "nodes": Nodes.REAL}),
@@ -65,6 +68,11 @@ REFUSED = [
     ("plan --nmaespace a", "unknown flag --nmaespace; did you mean --namespace? see `espalier plan --help`"),
     ("plan --no-manager", "unknown flag --no-manager; did you mean --manager? see `espalier plan --help`"),
     ("plan -x", "unknown flag -x; see `espalier plan --help`"),
+    (
+        "move garden",
+        "got unexpected extra argument (garden); allowed is `espalier move [OPTIONS]`, with --cluster for a name; see "
+        "`espalier move --help`",
+    ),
     (
         "version -o",
         "-o: found no value, allowed is FORMAT: table, wide, json, yaml, jsonpath=TEMPLATE or "

@@ -98,7 +98,9 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
         case _:
             message = error.format_message()
             usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
-            return f"{message[:1].lower()}{message[1:].rstrip('.')}; allowed is `{usage}`"
+            allowed = f"{message[:1].lower()}{message[1:].rstrip('.')}; allowed is `{usage}`"
+            has_flag = any("--cluster" in each.opts and each.metavar == "NAME" for each in context.command.params)
+            return f"{allowed}, with --cluster for a name" if has_flag else allowed
 
 
 def _spellings(parameter: click.Parameter) -> list[str]:

@@ -135,6 +135,19 @@ def choice(name: str, default: StrEnum, *, help: str) -> Callable[[Decorated], D
     return click.option(name, type=OneOf(type(default)), default=str(default), show_default=True, help=help)
 
 
+def dry_run(*, help: str) -> Callable[[Decorated], Decorated]:
+    """`--dry-run`, which without a value means `server`."""
+    return click.option(
+        "--dry-run",
+        type=OneOf(("none", "server")),
+        default="none",
+        show_default=True,
+        is_flag=False,
+        flag_value="server",
+        help=help,
+    )
+
+
 def boot_seconds(default: float) -> Callable[[Decorated], Decorated]:
     """`--boot-seconds`."""
     return click.option(

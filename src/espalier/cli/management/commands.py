@@ -37,12 +37,9 @@ timeout_ = click.option(
     "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."
 )
 wait_ = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it is done.")
-dry_run_ = click.option(
-    "--dry-run",
-    type=flags.OneOf(("none", "server")),
-    default="none",
-    show_default=True,
-    help="server: the server checks everything and changes nothing. Of a management cluster: prints each step.",
+dry_run_ = flags.dry_run(
+    help="server, also without a value: the server checks everything and changes nothing. Of a management cluster: "
+    "prints each step."
 )
 
 

@@ -39,9 +39,7 @@ def renew() -> None:
     Component.ALL,
     help="all, control-plane (with etcd beside it), etcd (with the control plane), or kubeconfig.",
 )
-@click.option(
-    "--dry-run", type=flags.OneOf(("none", "server")), default="none", show_default=True, help="server: only list them."
-)
+@flags.dry_run(help="server, also without a value: only list them.")
 @click.option(
     "--replace-machines",
     is_flag=True,
