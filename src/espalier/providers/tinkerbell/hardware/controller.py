@@ -18,7 +18,6 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL, up_to_date_replicas
@@ -164,12 +163,14 @@ class _Checks:
     def _status(
         self, config: TinkerbellMachineConfig, result: ConfigResult, reason: str
     ) -> TinkerbellMachineConfigStatus:
-        shortages = [f"Cluster {cluster.name}: {cluster.message}" for cluster in result.clusters if cluster.message]
+        waiting = [cluster for cluster in result.clusters if cluster.reason]
+        obstacles = [f"Cluster {cluster.name}: {cluster.message}" for cluster in waiting] or list(result.problems)
+        reasons = [cluster.reason for cluster in waiting] + [reason] * bool(result.problems)
         available = Condition(
             type=AVAILABLE,
-            status="False" if shortages or result.problems else "True",
-            reason=Reason.NOT_ENOUGH_HARDWARE if shortages else reason if result.problems else AVAILABLE,
-            message="; ".join(shortages or result.problems),
+            status="False" if obstacles else "True",
+            reason=next(iter(reasons), AVAILABLE),
+            message="; ".join(obstacles),
         )
         return TinkerbellMachineConfigStatus(
             spec_valid=not result.problems,
