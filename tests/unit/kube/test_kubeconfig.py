@@ -474,6 +474,13 @@ def test_a_user_of_another_context_is_kept(tmp_path: Path) -> None:
         of_garden().for_merge(file)
 
 
+def test_nothing_is_merged_without_a_current_context(tmp_path: Path) -> None:
+    tree = yaml.safe_load(of_garden().to_bytes()) | {"current-context": ""}
+    made = Kubeconfig.parse(yaml.safe_dump(tree).encode(), source="Secret garden-kubeconfig")
+    with pytest.raises(KubeconfigError, match="Secret garden-kubeconfig: no current-context is set; name one of"):
+        made.for_merge(tmp_path / "config")
+
+
 def test_an_exec_plugin_is_merged(tmp_path: Path) -> None:
     file = tmp_path / "config"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "espalier", "args": []}

@@ -147,10 +147,10 @@ class Kubeconfig:
     def for_merge(self, file: Path) -> Kubeconfig:
         """The current context alone, under names that take nothing away in a file: its user is named as the context.
 
-        Raises `KubeconfigError` if the file has a cluster or context of its name with another address, or another
-        context with a user of that name.
+        Raises `KubeconfigError` if there is no current context, or if the file has a cluster or context of its name
+        with another address, or another context with a user of that name.
         """
-        context = self._entries["context", self.current_context]
+        context = self._context(self.current_context)
         fields = context.read(ContextFields)
         cluster = self._referred(context, "cluster", fields.cluster)
         server = cluster.fields.get("server")
@@ -220,7 +220,13 @@ class Kubeconfig:
 
     def context(self, name: str | None = None) -> Access:
         """The access of a context (the current one by default). Files that it names are read now."""
-        name = name or self.current_context
+        entry = self._context(name or self.current_context)
+        fields = entry.read(ContextFields)
+        cluster = self._referred(entry, "cluster", fields.cluster)
+        user = self._referred(entry, "user", fields.user) if fields.user else None
+        return access_of(entry, cluster, user)
+
+    def _context(self, name: str) -> Entry:
         where = ", ".join(self.sources) or "the kubeconfig"
         if not name:
             if not self.contexts:
@@ -230,10 +236,7 @@ class Kubeconfig:
         if entry is None:
             existing = ", ".join(self.contexts) or "none"
             raise KubeconfigError(f'{where}: there is no context "{name}"; existing: {existing}')
-        fields = entry.read(ContextFields)
-        cluster = self._referred(entry, "cluster", fields.cluster)
-        user = self._referred(entry, "user", fields.user) if fields.user else None
-        return access_of(entry, cluster, user)
+        return entry
 
     def to_bytes(self) -> bytes:
         """The file's content; a `Secret` with a kubeconfig holds this."""
