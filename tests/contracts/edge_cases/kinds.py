@@ -67,6 +67,12 @@ KINDS = (
         deployment(selector={"matchLabels": {"app": "other"}}),
     ),
     Ask(
+        "a Deployment whose expressions miss",
+        "POST",
+        DEPLOYMENTS,
+        deployment(selector={"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}),
+    ),
+    Ask(
         "a Deployment whose selector is illegal",
         "POST",
         DEPLOYMENTS,

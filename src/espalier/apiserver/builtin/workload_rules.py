@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
+from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Tree
 from espalier.apiserver.builtin.pod_rules import MAX_PORT, template_problems
 from espalier.apiserver.schema import names
@@ -62,12 +65,8 @@ def _selector_causes(spec: Tree) -> Causes:
         yield failures.invalid("spec.selector", selector, "empty selector is invalid for deployment")
     if problems:
         yield failures.invalid("spec.selector", selector, "invalid label selector")
-    elif selector is None or any((labels or {}).get(name) != value for name, value in _exact(selector)):
+    elif selector is None or not msgspec.convert(selector, LabelSelector).selects(labels or {}):
         yield failures.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-
-
-def _exact(selector: Tree) -> Iterator[tuple[str, str]]:
-    yield from (selector.get("matchLabels") or {}).items()
 
 
 def selector_problems(selector: Tree, field: str) -> Causes:
