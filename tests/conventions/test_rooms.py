@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import espalier
 
 SOURCE = Path(espalier.__file__).parent
+ROOT = SOURCE.parents[1]
 MOST = 12
 LARGER = {
     "upgrader": "the program on the node: its files are copied as one folder, and imported by it alone",
@@ -40,3 +43,21 @@ def test_named_package_has_more_files(name: str) -> None:
 @pytest.mark.parametrize("package", packages(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_package_says_what_it_contains(package: Path) -> None:
     assert ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
+
+
+def test_the_tour_lists_the_layers_of_rooms() -> None:
+    """`lint-imports` holds the layers; the tour shows those of packages that have no table of their own."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = {
+        container.removeprefix("espalier."): [set(layer.split(" | ")) for layer in reversed(contract["layers"])]
+        for contract in settings["tool"]["importlinter"]["contracts"]
+        for container in contract.get("containers", ())
+        if contract["type"] == "layers"
+    }
+    tour = (ROOT / "docs" / "tour.md").read_text()
+    table = tour.partition("lowest layer first")[2].partition("## 1.")[0]
+    listed = {
+        package: [set(re.findall(r"`(\w+)`", layer)) for layer in rooms.split("; ")]
+        for package, rooms in re.findall(r"^\| `(\w+)/` \| (.*) \|$", table, re.MULTILINE)
+    }
+    assert listed == {name: layers[name] for name in layers.keys() - {"espalier", "clusters", "cli", "apiserver"}}

@@ -1,7 +1,7 @@
 """The HTTP shell: sockets, TLS and authentication. The endpoint handles requests.
 
 One `HttpShell` per API server, hundreds of them in a process: a shell is a listening socket, a TLS context and a
-protocol factory, nothing else. Requests become `kube.wire.Request`s, watches are streamed line by line.
+protocol factory, nothing else. Requests become `kube.transports.wire.Request`s, watches are streamed line by line.
 Nothing a client sends is logged: headers carry tokens, bodies carry Secrets.
 """
 

@@ -45,7 +45,7 @@ DEFAULT_VERSION = f"v{KUBERNETES[DEFAULT_ROW].patch}"
 
 
 class Server:
-    """An API server in this process (`kube.wire.Endpoint`).
+    """An API server in this process (`kube.transports.wire.Endpoint`).
 
     `now` and `random` are its only clock and random number generator. `call_webhook` makes the calls of admission
     webhooks. Without an `authorizer`, administrators may do anything, and others what the stored roles allow.

@@ -28,7 +28,7 @@ _EVENT = b'{"type":"%s","object":%s}'
 
 
 class Watch:
-    """A running watch: a `kube.wire.Stream` of encoded events."""
+    """A running watch: a `kube.transports.wire.Stream` of encoded events."""
 
     def __init__(self, store: Store, info: RequestInfo, now: Callable[[], datetime]) -> None:
         """Start at the request's resource version. Raises `ServerFailure` for an invalid one.

@@ -164,9 +164,6 @@ def _steps(steps: Sequence[UpgradeStep]) -> Node:
     ]
 
 
-_WORDS = {"True": "True", "False": "False", "Unknown": "Unknown"}
-
-
 def conditions(rows: Sequence[ConditionRow], now: datetime) -> str:
     """The conditions in words, with what to do."""
     if not rows:
