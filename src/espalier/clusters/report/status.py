@@ -48,11 +48,11 @@ def status_of(
     scope: Scope,
     outcome: Outcome,
     now: datetime,
-    compared: Condition | None = None,
-    copied: Condition | None = None,
+    synced_condition: Condition | None = None,
+    kubeconfig_condition: Condition | None = None,
 ) -> ClusterStatus:
-    """The status of `reported_after`."""
-    return reported_after(scope, outcome, now, compared, copied).status
+    """The status alone; arguments are those of `reported_after`."""
+    return reported_after(scope, outcome, now, synced_condition, kubeconfig_condition).status
 
 
 @dataclass(frozen=True)
@@ -67,63 +67,71 @@ def reported_after(
     scope: Scope,
     outcome: Outcome,
     now: datetime,
-    compared: Condition | None = None,
-    copied: Condition | None = None,
+    synced_condition: Condition | None = None,
+    kubeconfig_condition: Condition | None = None,
 ) -> Reported:
     """The status after a reconcile. Equal scopes and outcomes give equal statuses at the same time.
 
-    `compared` is condition Synced, if the reconcile compared live and rendered objects; `copied` is the reason why
-    there is no copy of the kubeconfig.
+    `synced_condition` is given if the reconcile compared live and rendered objects, `kubeconfig_condition` if there is
+    no copy of the kubeconfig.
     """
-    parts = readiness.conditions(scope) if scope.settling is None else _parts_of_what_exists(scope, scope.settling)
-    if scope.is_deleted:  # advice for a cluster that is kept does not help one being deleted
-        parts = [
-            part if part.status == "True" and not _is_being_deleted(scope, part) else _deleting(part.type)
-            for part in parts
-        ]
-    again = [overdue.complete(scope, parts, now) if not scope.is_deleted else None]
-    ready = _ready(scope, parts, outcome)
-    if not any(ready.message == part.message for part in parts) or scope.is_deleted:
-        again.append(overdue.complete(scope, [ready], now))
-    if (
-        compared is None
-        and (compared := synced.unseen(scope)) is not None
-        and compared.reason == Reason.NOT_YET_COMPARED
-    ):
-        again.append(overdue.complete(scope, [compared], now))
+    parts = _parts(scope)
+    due = [overdue.complete(scope, parts, now)] if not scope.is_deleted else []
+    ready = _ready(scope, parts, outcome)  # with the message of a part, which is complete by now
+    if scope.is_deleted or all(ready.message != part.message for part in parts):
+        due.append(overdue.complete(scope, [ready], now))
+    if synced_condition is None:
+        synced_condition = synced.unseen(scope)
+        if synced_condition is not None and synced_condition.reason == Reason.NOT_YET_COMPARED:
+            due.append(overdue.complete(scope, [synced_condition], now))
     # A requested change may end what failed before: nobody should give up until it is judged.
     failure = _failure(scope, ready, outcome) if scope.settling is None else None
-    is_record = readiness.is_management_cluster_record(scope) and ready.status == "True"  # there is nothing to do
+    others = (
+        synced_condition,
+        kubeconfig_condition,
+        certificates.condition(scope, now) if not scope.is_deleted else None,
+        progress.condition_of(scope, ready, failure),
+        _spec_condition(scope),
+    )
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
-    standing = progress.condition_of(scope, ready, failure)
-    ending = certificates.condition(scope, now) if not scope.is_deleted else None
+    is_record = readiness.is_management_cluster_record(scope) and ready.status == "True"  # there is nothing to do
     old = scope.status
-    trouble = _trouble(scope) if not scope.is_undecided else None
-    invalid = [_false(names.SPEC_VALID, trouble)] if trouble is not None else []
-    if scope.is_undecided:
-        invalid = [
-            msgspec.structs.replace(condition) for condition in old.conditions if condition.type == names.SPEC_VALID
-        ]
-    generation = scope.generation if is_done or is_record else old.observed_generation
-    children_generation = scope.children_generation if is_done else old.children_observed_generation
     new = ClusterStatus(
-        conditions=_with_times(
-            scope, [*parts, ready, *filter(None, [compared, copied, ending, standing]), *invalid], now
-        ),
+        conditions=_with_times(scope, [*parts, ready, *filter(None, others)], now),
         phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
-        spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else trouble is None,
+        spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else _spec_problem(scope) is None,
         ready=ready.status == "True",
         control_plane_ready=condition_list.is_true(parts, names.CONTROL_PLANE_READY),
         failure_reason=failure.reason if failure else None,
         failure_message=failure.message if failure else None,
-        observed_generation=generation,
-        children_observed_generation=children_generation,
+        observed_generation=scope.generation if is_done or is_record else old.observed_generation,
+        children_observed_generation=scope.children_generation if is_done else old.children_observed_generation,
         reconciled_generation=old.reconciled_generation,
         children_reconciled_generation=old.children_reconciled_generation,
         eksd_release_ref=_distro(scope) or old.eksd_release_ref,
         cluster_certificate_info=old.cluster_certificate_info,
     )
-    return Reported(new, min((seconds for seconds in again if seconds is not None), default=None))
+    return Reported(new, min((seconds for seconds in due if seconds is not None), default=None))
+
+
+def _parts(scope: Scope) -> list[Condition]:
+    """The conditions that Ready summarizes."""
+    parts = readiness.conditions(scope) if scope.settling is None else _parts_of_what_exists(scope, scope.settling)
+    if not scope.is_deleted:
+        return parts
+    # Advice for a cluster that is kept does not help one being deleted.
+    return [
+        part if part.status == "True" and not _is_being_deleted(scope, part) else _deleting(part.type) for part in parts
+    ]
+
+
+def _spec_condition(scope: Scope) -> Condition | None:
+    """Condition SpecValid, which exists while it is False; the present one until the spec is judged."""
+    if scope.is_undecided:
+        present = condition_list.get(scope.status.conditions, names.SPEC_VALID)
+        return msgspec.structs.replace(present) if present is not None else None
+    invalid = _spec_problem(scope)
+    return _false(names.SPEC_VALID, invalid) if invalid is not None else None
 
 
 def reported(object_: Object) -> ClusterStatus:
@@ -260,7 +268,7 @@ def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
     return "Running" if is_settled or scope.is_paused else "Upgrading"
 
 
-def _trouble(scope: Scope) -> Wait | None:
+def _spec_problem(scope: Scope) -> Wait | None:
     """The reason why the spec is invalid, if it is checked at all.
 
     A fully reconciled cluster continues even if others change; this is reported beside Ready.
