@@ -31,7 +31,7 @@ def files(package: Path) -> list[str]:
 
 @pytest.mark.parametrize("package", packages(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_package_has_at_most_twelve_files(package: Path) -> None:
-    """When this fails: make a room (decision 0190) of files that belong together."""
+    """When this fails: make a room (decision 0002) of files that belong together."""
     assert len(files(package)) <= MOST or str(package.relative_to(SOURCE)) in LARGER
 
 
