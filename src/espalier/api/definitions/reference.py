@@ -1,7 +1,7 @@
 """Prose of reasons, conditions, Events, annotations, labels and finalizers, which stands on their constants.
 
 `make pages` writes `docs/reference` from it. Reasons and Events are enumerations. Other names are plain strings, whose
-type is annotated with their prose: `READY: Annotated[str, ConditionProse(...)] = "Ready"` (decision 0185).
+type is annotated with their prose: `READY: Annotated[str, ConditionProse(...)] = "Ready"` (decision 0080).
 """
 
 from __future__ import annotations
