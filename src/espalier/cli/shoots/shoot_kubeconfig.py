@@ -1,7 +1,7 @@
 """A kubeconfig of a shoot: a short-lived certificate of the shoot's own authority, signed by whoever may read its keys.
 
 The authority is in the ShootState, in the garden, so this works while the shoot's seed is lost or the shoot moves, and
-what it makes survives the move: the authority does, and clients know the API server by its DNS name (decision 0150).
+what it makes survives the move: the authority does, and clients know the API server by its DNS name (decision 0209).
 """
 
 from __future__ import annotations
