@@ -1,7 +1,7 @@
 """The Secrets with credentials that commands write: with the servers and namespaces that need them, and no others.
 
 Several commands may write one at the same time, so each write names the version that was read. The list of who may use
-a Secret is widened by a new cluster, and narrowed by new credentials and by the deletion of a cluster (decision 0162).
+a Secret is widened by a new cluster, and narrowed by new credentials and by the deletion of a cluster (decision 0071).
 """
 
 from __future__ import annotations
