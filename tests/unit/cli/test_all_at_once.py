@@ -197,7 +197,7 @@ def area(path: str) -> str:
 
 @pytest.mark.demand(U53="all that the example lacks is named at once")
 def test_all_that_the_proposals_example_lacks_is_named() -> None:
-    """U53; why none of them can be accepted as it is: decision 0176."""
+    """U53; why none of them can be accepted as it is: decision 0128."""
     group = {"count": 3, "upgradeRolloutStrategy": {"type": "InPlace"}}
     config = {"kind": "TinkerbellMachineConfig"}
     cluster = {

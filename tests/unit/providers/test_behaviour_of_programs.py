@@ -1,4 +1,4 @@
-"""The needs of programs on machines, as far as rendered objects decide about them (sources: decision 0164)."""
+"""The needs of programs on machines, as far as rendered objects decide about them (sources: decision 0093)."""
 
 from __future__ import annotations
 

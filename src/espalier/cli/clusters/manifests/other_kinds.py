@@ -1,7 +1,7 @@
 """Objects of a manifest that are no part of a cluster: Secrets, Packages, Kustomizations and the like.
 
 EKS Anywhere's command ignores them, as GitOps repositories have them beside a Cluster. Commands say so; with
-`--all-kinds` they apply or delete them (decision 0163).
+`--all-kinds` they apply or delete them (decision 0128).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They contain the objects that the manager applies itself (`Provider.workload`), byte by byte from the same rendering:
 anybody who looks for them finds them, and the ClusterResourceSet of a cluster that comes from EKS Anywhere does not
-apply older objects beside ours (decision 0116).
+apply older objects beside ours (decision 0093).
 """
 
 from __future__ import annotations
