@@ -1,4 +1,4 @@
 """Checks of CloudStackDatacenterConfigs and CloudStackMachineConfigs against the API of each availability zone.
 
-Decision 0107 gives the reasons.
+Decision 0096 gives the reasons.
 """

@@ -1,1 +1,1 @@
-"""Checks of NutanixDatacenterConfigs and NutanixMachineConfigs against their Prism Central (decision 0101)."""
+"""Checks of NutanixDatacenterConfigs and NutanixMachineConfigs against their Prism Central (decision 0096)."""

@@ -1,1 +1,1 @@
-"""Checks of SnowMachineConfigs against their devices (decision 0106)."""
+"""Checks of SnowMachineConfigs against their devices (decision 0096)."""
