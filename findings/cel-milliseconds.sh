@@ -10,7 +10,7 @@
 #                  duration('2s').getMilliseconds() < 9   false   false       true
 # For users:     a limit such as getMilliseconds() < 1000 in a rule of a CRD or an admission policy refuses 1500ms in a
 #                cluster, and passes in tests with the library for Python. Compare durations: d < duration('1s').
-# Espalier:      its embedded API server has the library in C++ (decision 0041). A rule that asks a duration for
+# Espalier:      its embedded API server has the library in C++ (decision 0003). A rule that asks a duration for
 #                milliseconds isn't evaluated, and the CRD's condition RulesEvaluated says so:
 #                src/espalier/apiserver/schema/expressions/cel.py.
 #

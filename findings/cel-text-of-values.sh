@@ -9,7 +9,7 @@
 #                  duration('1d') == duration('24h')             error                   true
 # For users:     a rule of a CRD or an admission policy that is tried with cel-python, and compares such a text or reads
 #                a duration of days, has another result in a cluster; two times within a second count as equal.
-# Espalier:      its embedded API server evaluates rules with CEL's own library in C++ (decision 0041).
+# Espalier:      its embedded API server evaluates rules with CEL's own library in C++ (decision 0003).
 #
 # Needs Go.
 set -euo pipefail

@@ -1,4 +1,4 @@
-"""The store on etcd: one object a key, one revision of etcd a resource version (decision 0111).
+"""The store on etcd: one object a key, one revision of etcd a resource version (decision 0005).
 
 Objects in memory are a copy, fed by one watch. A write is a transaction on the revision of its key, with a response
 once the watch has brought it. Requests wait until the copy has reached the revision that etcd had when they arrived: so

@@ -2,7 +2,7 @@
 
 clusterctl knows seven types of providers. A manager beside Cluster API, which is neither part of a machine's life nor
 of a cluster's add-ons, is a runtime extension: that type has no contract on kinds, and with `--in-place hooks` the
-manager is one to the letter (decision 0215).
+manager is one to the letter (decision 0168).
 """
 
 from __future__ import annotations

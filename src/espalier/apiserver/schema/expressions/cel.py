@@ -1,6 +1,6 @@
 """The Common Expression Language: expressions are compiled once, with the errors of Kubernetes' own compiler.
 
-Uses CEL's own library (decision 0041), which is loaded when the first expression is compiled: most processes need none.
+Uses CEL's own library (decision 0003), which is loaded when the first expression is compiled: most processes need none.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ UNSTARTED = 1
 
 
 async def kube_apiserver(container: Container) -> int:
-    """Serve until etcd has been gone for 10 seconds (decision 0111)."""
+    """Serve until etcd has been gone for 10 seconds (decision 0005)."""
     command_line = CommandLine.of(container.arguments)
     url = urlsplit(command_line.text("etcd-servers"))
     host, port = url.hostname or "", url.port or 0
