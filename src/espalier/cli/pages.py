@@ -514,7 +514,7 @@ def differences_from_gardener() -> Iterator[str]:
         f"gardener-apiserver {differences.VERSION} and a garden of ours judge the same objects: what both accept needs "
         "no row. Each row of this page is a change to an object that both accept, and is tested on both. What the "
         "objects of our demonstrations are like, both accept. Why a garden of ours accepts more: "
-        "[decision 0228](../../decisions/0228-what-gardens-accept-beside-gardener.md).",
+        "[decision 0227](../../decisions/0227-gardens-of-gardener.md).",
     )
     for title, here, there in (
         ("Accepted here, refused by Gardener", True, False),
