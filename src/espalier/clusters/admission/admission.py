@@ -275,7 +275,7 @@ class Admission:
 
     def _deletion(self, record: Object, user: User) -> AdmissionResponse:
         """Reject the deletion of the management cluster's record while it manages clusters, and deletions by Flux while
-        it may only mean to make a change (decision 0189). One that was moved may go.
+        it may only mean to make a change (decision 0188). One that was moved may go.
         """
         known = self._observer.management_cluster
         if is_moved_away(record):
