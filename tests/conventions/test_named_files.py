@@ -17,6 +17,10 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted(DECISIONS.glob("*.md")),
 ]
+CITED_IN_PAGES = re.compile(r"(?<![\w\"'.:/+-])0[0-2]\d\d(?![\w:-]|\.\d)")
+"""The number of a decision, anywhere in the text of a page."""
+CITED = re.compile(r"\b[Dd]ecisions? (0\d{3}(?:(?:, | and | or | to )0\d{3})*)|docs/decisions/(0\d{3})")
+"""The numbers after the word, or of a file's name: in code, a number alone may be anything."""
 NAMES = {path.name for top in ("src", "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")}
 BACKTICKS = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"(?<![\w./*<>{}$-])[\w.-]+(?:/[\w.-]+)*\.py(?![\w./-])")
@@ -66,15 +70,32 @@ def test_files_named_by_docstrings_exist() -> None:
     assert [path for module in sorted(SOURCE.rglob("*.py")) for path in missing_of_module(module)] == []
 
 
+def cited(path: Path) -> set[str]:
+    """The numbers of decisions to which a page, or the prose of code, refers."""
+    text = path.read_text()
+    if path.suffix == ".md":
+        return set(CITED_IN_PAGES.findall(text))
+    return {number for groups in CITED.findall(text) for number in re.findall(r"0\d{3}", " ".join(groups))}
+
+
 def test_each_decision_is_in_the_index_once() -> None:
     index = (DECISIONS / "README.md").read_text()
     files = sorted(path.name for path in DECISIONS.glob("0*.md"))
     assert sorted(re.findall(r"\]\((0\d{3}-[^)]+)\)", index)) == files
 
 
-@pytest.mark.parametrize("top", ["src", "tests", "docs", "benchmarks"])
+def test_index_of_decisions_has_questions_of_a_line() -> None:
+    lines = (DECISIONS / "README.md").read_text().splitlines()
+    questions = [re.sub(r"\]\([^)]*\)", "]", line) for line in lines if "](0" in line]
+    assert [line for line in questions if len(line) > 80 or not line.endswith("?")] == []
+
+
+@pytest.mark.parametrize("top", ["src", "tests", "docs", "benchmarks", "findings", "packaging", "."])
 def test_decisions_that_are_referred_to_exist(top: str) -> None:
     known = {path.name[:4] for path in DECISIONS.glob("0*.md")}
-    texts = [path.read_text() for suffix in ("py", "md") for path in (ROOT / top).rglob(f"*.{suffix}")]
-    numbers = {number for text in texts for number in re.findall(r"\bdecisions? (0\d{3})\b", text)}
-    assert numbers - known == set()
+    paths = [
+        path
+        for suffix in ("py", "md", "toml", "sh")
+        for path in ((ROOT / top).glob(f"*.{suffix}") if top == "." else (ROOT / top).rglob(f"*.{suffix}"))
+    ]
+    assert {f"{path.relative_to(ROOT)}: {number}" for path in paths for number in cited(path) - known} == set()
