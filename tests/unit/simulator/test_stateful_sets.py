@@ -185,6 +185,18 @@ def test_claim_in_use_is_deleted_after_its_pod() -> None:
     assert not env.all(PERSISTENT_VOLUME)
 
 
+def test_pod_after_a_deleted_claim_gets_a_new_one() -> None:
+    env = cluster(1)
+    env.settle(60)
+    [before] = env.all(PERSISTENT_VOLUME_CLAIM)
+    env.delete(PERSISTENT_VOLUME_CLAIM, Key("shop", "data-db-0"))
+    env.delete(POD, Key("shop", "db-0"))
+    env.settle(60)
+    [after] = env.all(PERSISTENT_VOLUME_CLAIM)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert status(env)["readyReplicas"] == 1
+
+
 def test_new_template_replaces_the_last_pod_first() -> None:
     env = cluster(3)
     env.settle(60)

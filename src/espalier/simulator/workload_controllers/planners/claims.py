@@ -1,4 +1,5 @@
-"""The PersistentVolume controllers: each claim is bound to a new volume at once, and is kept while a pod uses it.
+"""The PersistentVolume controllers: each claim is bound to a new volume at once, and is kept while a pod on a node
+uses it.
 
 A volume is a disk of the simulated infrastructure, which is attached to any node that its pod runs on.
 """
@@ -22,7 +23,8 @@ DRIVER = "disks.simulator.espalier"
 
 def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes for PersistentVolumeClaims and PersistentVolumes."""
-    used = {Key(pod.metadata.namespace, name) for pod in snapshot.pods for name in pod.spec.claims}
+    scheduled = (pod for pod in snapshot.pods if pod.spec.node_name)
+    used = {Key(pod.metadata.namespace, name) for pod in scheduled for name in pod.spec.claims}
     volumes = {volume.metadata.name: volume for volume in snapshot.volumes}
     for claim in snapshot.claims:
         key = claim.key

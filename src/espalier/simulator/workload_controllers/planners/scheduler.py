@@ -1,7 +1,7 @@
 """The scheduler: filters nodes, and binds each pending pod to the matching node with the fewest pods.
 
 Nodes without a pod of the same controller are preferred. Like kube-scheduler it does not bind a pod before its claims
-are bound.
+are bound, or while one is being deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing bindings; a pod that can't be scheduled gets the condition PodScheduled once."""
     occupied = {name: len(pods) for name, pods in snapshot.pods_by_node.items()}
     siblings = {(pod.owner, pod.spec.node_name) for pod in snapshot.pods if pod.owner and pod.spec.node_name}
-    bound = {key for key, claim in snapshot.claim_by_key.items() if claim.status.phase == "Bound"}
+    bound = {
+        key for key, claim in snapshot.claim_by_key.items() if claim.status.phase == "Bound" and not claim.deleting
+    }
     for pod in snapshot.pods:
         if pod.spec.node_name or pod.deleting:
             continue

@@ -53,6 +53,8 @@ def _scale(snapshot: Snapshot, stateful_set: Workload, pods: dict[int, Pod]) -> 
             yield Create(POD, _pod(stateful_set, ordinal))
         elif pod.status.phase in TERMINAL_PHASES and not pod.deleting:
             yield _delete(pod)
+        elif pod.status.phase == "Pending":  # its claim may have been deleted before it was scheduled
+            yield from _new_claims(snapshot, stateful_set, ordinal)
         elif not ordered or (pod.ready and not pod.deleting):
             continue
         if ordered:
