@@ -171,7 +171,7 @@ def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
             seed.SYSTEM_COMPONENTS_HEALTHY,
             f"{seed.BUCKET_REACHABLE}SEED",
         },
-        of_gardener.ETCD: {etcd.READY},
+        of_gardener.ETCD: {etcd.READY, etcd.DATA_VOLUMES_READY},
         of_gardener.EXTENSION: {LEASE_VALID},
     }
     types = {name.removesuffix("SEED") for names in told.values() for name in names}

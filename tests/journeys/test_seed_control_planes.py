@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from espalier.api.core import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME, POD
+from espalier.api.core import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key
@@ -128,6 +128,41 @@ def test_control_plane_moves_with_all_written_data() -> None:
         assert not await source.answers()
 
     on_seeds(story, "a", "b")
+
+
+def test_data_of_a_deleted_claim_move_with_the_shoot() -> None:
+    async def story(source: Plane, destination: Plane) -> None:
+        await source.start_etcd(1)
+        await source.start_api_server()
+        await source.client.delete(PERSISTENT_VOLUME_CLAIM, "etcd-main-etcd-main-0", SHOOT)
+        await source.note("first")
+        await source.scale(API_SERVER, 0)
+        await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(epoch=1)), None)
+        await destination.start_etcd(2, copy=True)
+        await destination.delete_etcd()
+        await destination.start_etcd(2)
+        await destination.start_api_server()
+        assert await destination.notes() == ["first"]
+
+    on_seeds(story, "a", "b")
+
+
+def test_etcd_of_a_deleted_claim_has_its_backups() -> None:
+    async def story(plane: Plane) -> None:
+        await plane.start_etcd(1)
+        await plane.start_api_server()
+        await plane.note("first")
+        [before] = (await plane.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items
+        await plane.client.delete(PERSISTENT_VOLUME_CLAIM, before.name, SHOOT)
+        await asyncio.sleep(400)  # until a delta snapshot has it
+        await plane.client.delete(POD, "etcd-main-0", SHOOT)
+        await asyncio.sleep(10)
+        await plane.until(plane.answers)
+        [after] = (await plane.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items
+        assert after.metadata.uid != before.metadata.uid
+        assert await plane.notes() == ["first"]
+
+    on_seeds(story, "a")
 
 
 @pytest.mark.demand("G2", "G53", G65="seed anew")

@@ -25,6 +25,13 @@ READY: Annotated[
     str, ConditionProse((reasons.ETCD,), "True: etcd serves, or all backups are copied where the Etcd only copies.")
 ] = "Ready"
 
+DATA_VOLUMES_READY: Annotated[
+    str,
+    ConditionProse(
+        (reasons.ETCD,), "True: no claim of its members is being deleted. Absent where the Etcd only copies."
+    ),
+] = "DataVolumesReady"
+
 MEMBERS = 3
 """The number of members of an etcd that survives the loss of one."""
 

@@ -67,6 +67,17 @@ class Scope:
         return None if stateful_set is None else stateful_set.decode(StatefulSet)
 
     @property
+    def lost_claims(self) -> tuple[Object, ...]:
+        """The claims that are being deleted: each goes with the pod that uses it."""
+        return tuple(claim for claim in self.claims if claim.metadata.deletion_timestamp is not None)
+
+    @property
+    def has_lost_quorum(self) -> bool:
+        """True if the members whose claims are not being deleted are too few to have all data."""
+        live = self.stateful_set
+        return len(self.lost_claims) * 2 > (live.status.replicas if live is not None else 0)
+
+    @property
     def is_deleted(self) -> bool:
         """True if deletion was requested."""
         return self.object.metadata.deletion_timestamp is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.responsibility import is_deletion_confirmed
 from espalier.api.gardener.vocabulary.metadata_keys import EPOCH
 from espalier.api.gardener.vocabulary.reasons import EtcdReason
 from espalier.api.resource import Key
@@ -17,9 +18,10 @@ from espalier.runtime.controllers.steps import Step
 from espalier.runtime.controllers.writer import NameTaken, Writer, found_by_owner
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope, StatefulSet
-from espalier.shoots.etcd.plan import plan
+from espalier.shoots.etcd.plan import Plan, plan
 from espalier.shoots.etcd.rendering import Rendered, epoch_in, selector
 from espalier.shoots.etcd.settings import InvalidEtcd, is_copy
+from espalier.shoots.etcd.status import deleted_claims
 
 
 @dataclass
@@ -47,6 +49,9 @@ async def write_objects(ctx: EtcdContext) -> Outcome:
         due = plan(ctx.scope, ctx.timing)
     except InvalidEtcd as error:
         return Fault(EtcdReason.INVALID_SPEC, str(error), terminal=True)
+    if _ends_pods(due) and ctx.scope.lost_claims and ctx.scope.has_lost_quorum and _serves(ctx.scope):
+        message = f"StatefulSet {ctx.object.name} is not changed: {deleted_claims(ctx.scope)}"
+        return Wait(EtcdReason.CLAIM_DELETING, message)
     for object_ in due.replace:
         await ctx.writer.delete(STATEFUL_SET, object_, ctx.scope.belongs)
     for resource, object_ in due.remove:
@@ -58,6 +63,15 @@ async def write_objects(ctx: EtcdContext) -> Outcome:
     if due.apply:
         return Wait(EtcdReason.PODS_PENDING, f"StatefulSet {ctx.object.name} was written")
     return Continue()
+
+
+def _ends_pods(due: Plan) -> bool:
+    """True if the plan changes the StatefulSet: whatever changes may end its pods."""
+    return bool(due.replace) or any(rendered.resource == STATEFUL_SET for rendered in due.apply)
+
+
+def _serves(scope: Scope) -> bool:
+    return scope.stateful_set is not None and scope.stateful_set.status.ready_replicas > 0
 
 
 def _other_epoch(scope: Scope) -> str:
@@ -136,8 +150,9 @@ async def delete_objects(ctx: EtcdContext) -> Outcome:
 
 
 async def delete_claims(ctx: EtcdContext) -> Outcome:
-    """Delete the data. An Etcd that only copies has none."""
-    if is_copy(ctx.scope.etcd):
+    """Delete the data. An Etcd that only copies has none; that of one that was deleted without confirmation stay: it is
+    recreated, and its pods get them again."""
+    if is_copy(ctx.scope.etcd) or not is_deletion_confirmed(ctx.object.metadata):
         return Continue()
     for claim in ctx.scope.claims:
         await ctx.writer.delete(PERSISTENT_VOLUME_CLAIM, claim, found_by_owner)

@@ -14,13 +14,14 @@ import pytest
 from espalier.api.core import (
     NETWORK_POLICY,
     PERSISTENT_VOLUME_CLAIM,
+    POD,
     POD_DISRUPTION_BUDGET,
     SECRET,
     SERVICE,
     STATEFUL_SET,
 )
 from espalier.api.gardener import images
-from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.etcd import DATA_VOLUMES_READY, READY, Etcd
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
@@ -86,6 +87,11 @@ class Story:
     async def change(self, patch: Tree) -> None:
         await self.client.patch(Etcd.resource, "etcd-main", SHOOT, patch=patch, type=PatchType.MERGE)
 
+    async def delete(self) -> None:
+        """Delete it with its data, as its gardenlet does."""
+        await self.change({"metadata": {"annotations": {metadata_keys.CONFIRM_DELETION: "true"}}})
+        await self.client.delete(Etcd.resource, "etcd-main", SHOOT)
+
     async def etcd(self) -> Object | None:
         try:
             return await self.client.get(Etcd.resource, "etcd-main", SHOOT)
@@ -96,9 +102,12 @@ class Story:
         present = await self.etcd()
         return {} if present is None else dict(present.tree.get("status") or {})
 
+    async def condition(self, type: str) -> Tree:
+        conditions = (await self.status()).get("conditions") or ()
+        return next((condition for condition in conditions if condition["type"] == type), {})
+
     async def reason(self) -> str:
-        conditions = (await self.status()).get("conditions") or [{}]
-        return str(conditions[0].get("reason", ""))
+        return str((await self.condition(READY)).get("reason", ""))
 
     async def becomes(self, holds: Callable[[], Awaitable[object]], seconds: float = 300) -> None:
         await eventually(holds, within=seconds, every=0.1)
@@ -114,6 +123,9 @@ class Story:
 
     async def is_gone(self) -> bool:
         return await self.etcd() is None
+
+    async def volumes_are(self, status: str) -> bool:
+        return (await self.condition(DATA_VOLUMES_READY)).get("status") == status
 
     async def claims(self) -> list[str]:
         return [claim.name for claim in (await self.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items]
@@ -199,7 +211,7 @@ def test_etcd_grows_to_three_and_leaves_nothing() -> None:
         [budget] = (await here.client.list(POD_DISRUPTION_BUDGET, SHOOT)).items
         await here.becomes(lambda: disruptions_allowed(here.client, budget.name))
 
-        await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        await here.delete()
         await here.becomes(here.is_gone)
         assert await here.claims() == []
         assert (await here.client.list(POD_DISRUPTION_BUDGET, SHOOT)).items == []
@@ -254,7 +266,7 @@ def test_sleeping_etcd_keeps_its_data() -> None:
 
         await here.change({"spec": {"replicas": 1}})
         await here.becomes(here.is_ready)
-        await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        await here.delete()
         await here.becomes(here.is_gone)
         assert pod_of(here.seed, "etcd-main-0") is None
         assert await here.claims() == []
@@ -353,12 +365,79 @@ def test_object_of_others_is_left_until_it_is_gone(labels: dict[str, str]) -> No
         made = await here.client.create(SERVICE, theirs)
         await here.create()
         await here.becomes(lambda: here.has_reason("NameTaken"))
-        [condition] = (await here.status())["conditions"]
+        condition = await here.condition(READY)
         assert "Service.core shoot--team--garden/etcd-main-client (of nobody)" in condition["message"]
         assert (await here.client.get(SERVICE, made.name, SHOOT)).resource_version == made.resource_version
 
         await here.client.delete(SERVICE, made.name, SHOOT)
         await here.becomes(here.is_ready)
+
+    tell(story, agents=Agents(health=200))
+
+
+def test_etcd_deleted_by_hand_keeps_its_data() -> None:
+    async def story(here: Story) -> None:
+        await here.create()
+        await here.becomes(here.is_ready)
+        [before] = (await here.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items
+        await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        await here.becomes(here.is_gone)
+        assert pod_of(here.seed, "etcd-main-0") is None
+        await here.create()
+        await here.becomes(here.is_ready)
+        [after] = (await here.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items
+        assert after.metadata.uid == before.metadata.uid
+
+    tell(story, agents=Agents(health=200))
+
+
+def test_pod_with_a_deleted_claim_is_not_ended() -> None:
+    async def story(here: Story) -> None:
+        await here.create()
+        await here.becomes(here.is_ready)
+        assert await here.volumes_are("True")
+        await here.client.delete(PERSISTENT_VOLUME_CLAIM, "etcd-main-etcd-main-0", SHOOT)
+        await here.becomes(lambda: here.volumes_are("False"))
+        assert await here.is_ready()
+        condition = await here.condition(DATA_VOLUMES_READY)
+        assert condition["reason"] == "ClaimDeleting"
+        assert "PersistentVolumeClaim etcd-main-etcd-main-0 is being deleted" in condition["message"]
+        assert "Move the shoot to another seed, which loses nothing" in condition["message"]
+        assert f"kubectl delete pod etcd-main-0 -n {SHOOT}" in condition["message"]
+
+        await here.change({"spec": {"replicas": 0}})
+        await here.becomes(lambda: here.has_reason("ClaimDeleting"))
+        await asyncio.sleep(60)
+        assert pod_of(here.seed, "etcd-main-0")
+
+        await here.client.delete(POD, "etcd-main-0", SHOOT)
+        await here.becomes(lambda: here.has_reason("ScaledToZero"))
+        assert await here.volumes_are("True")
+
+    tell(story, agents=Agents(health=200))
+
+
+def test_member_with_a_deleted_claim_is_replaced() -> None:
+    """Two others have its data, so its pod may end at any time."""
+
+    async def story(here: Story) -> None:
+        await here.create()
+        await here.becomes(here.is_ready)
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "etcd-peer", "namespace": SHOOT}}
+        await here.client.create(SECRET, {**secret, "stringData": {"ca.crt": "x"}})
+        peers = {"peerUrlTls": {"serverTLSSecretRef": {"name": "etcd-peer"}}}
+        await here.change({"spec": {"replicas": 3, "etcd": peers}})
+        await until(lambda: pod_of(here.seed, "etcd-main-2"))
+        await here.becomes(here.is_ready)
+        await here.client.delete(PERSISTENT_VOLUME_CLAIM, "etcd-main-etcd-main-1", SHOOT)
+        await here.becomes(lambda: here.volumes_are("False"))
+        message = (await here.condition(DATA_VOLUMES_READY))["message"]
+        assert "The other members have them as well" in message
+        assert f"kubectl delete pod etcd-main-1 -n {SHOOT}" in message
+        await here.client.delete(POD, "etcd-main-1", SHOOT)
+        await here.becomes(lambda: here.volumes_are("True"))
+        await here.becomes(here.is_ready)
+        assert len(await here.claims()) == 3
 
     tell(story, agents=Agents(health=200))
 

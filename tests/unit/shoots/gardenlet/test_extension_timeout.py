@@ -23,6 +23,7 @@ from espalier.shoots.gardenlet.reconciling import status
 from espalier.shoots.gardenlet.reconciling.flows import RECONCILE
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import extensions
+from espalier.shoots.gardenlet.tasks.acts import CONFIRMED
 from tests.support.gardens.gardenlet_scopes import NOW, TECHNICAL_ID, an_object, context, scope, shoot
 
 LONG = timedelta(seconds=601)
@@ -97,14 +98,19 @@ def test_error_without_a_time_is_of_the_present_order(failed_at: str) -> None:
 
 def test_deletion_that_does_not_end_is_error_as_well() -> None:
     def deleted(ago: timedelta) -> Verdict:
-        gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": ["extensions.gardener.cloud/infrastructure"]}
+        gone = {
+            "deletionTimestamp": timestamp(NOW - ago),
+            "finalizers": ["extensions.gardener.cloud/infrastructure"],
+            "annotations": CONFIRMED,
+        }
         return extensions.delete(Infrastructure)(of(infrastructure(order="", metadata=gone), 2 * LONG))
 
     assert isinstance(deleted(SHORT), Wait)
     verdict = deleted(LONG)
     assert isinstance(verdict, Overdue)
     assert verdict.reason == "Deleting"
-    assert "held by finalizers extensions.gardener.cloud/infrastructure, for longer than 600 seconds" in verdict.message
+    held = "(held by finalizers extensions.gardener.cloud/infrastructure)"
+    assert f"{held}, for longer than 600 seconds" in verdict.message
 
 
 def test_blocking_lease_is_named_as_the_cause() -> None:

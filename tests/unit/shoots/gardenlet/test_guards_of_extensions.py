@@ -20,6 +20,7 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparison import stamped
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import extensions
+from espalier.shoots.gardenlet.tasks.acts import CONFIRMED
 from espalier.shoots.state import digests
 from espalier.shoots.state.limits import LARGEST_STATE
 from espalier.shoots.state.stored import StoredState
@@ -148,6 +149,7 @@ def test_an_error_since_the_request_is_reported(requested: str, is_older: bool) 
 
 
 def test_failing_deletion_is_an_error_with_its_codes() -> None:
-    failing = infrastructure("Delete Error", deletionTimestamp=DELETED, finalizers=[FINALIZER])
+    deleted = {"deletionTimestamp": DELETED, "finalizers": [FINALIZER], "annotations": CONFIRMED}
+    failing = infrastructure("Delete Error", **deleted)
     verdict = extensions.delete(Infrastructure)(context(scope(extensions=(failing,)), OperationType.DELETE))
     assert verdict == Failure("Infrastructure apple: out of quota", ("ERR_INFRA_QUOTA_EXCEEDED",))

@@ -47,6 +47,7 @@ from espalier.shoots.gardenlet.reconciling import steps
 from espalier.shoots.gardenlet.reconciling.flows import LEAVE, MIGRATE
 from espalier.shoots.gardenlet.scope import ExtensionResource, Scope
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions, secrets
+from espalier.shoots.gardenlet.tasks.acts import CONFIRMED
 from espalier.shoots.secrets.names import CA_ETCD_PEER
 from espalier.shoots.state import digests
 from espalier.shoots.state.stored import StoredState
@@ -423,6 +424,9 @@ def test_etcd_of_shoot_that_is_gone_is_kept_for_nobody() -> None:
 def test_etcd_that_never_started_makes_way_for_a_copy() -> None:
     back = Ownership().add("b", "bucket-b").start(1, "b").add("a", "bucket-a")
     verdict = backups.copy_backups(context(scope(back, etcd=etcd(2))))
+    assert isinstance(verdict, Action)
+    assert verdict.what == "confirm the deletion of Etcd etcd-main"
+    verdict = backups.copy_backups(context(scope(back, etcd=etcd(2, **CONFIRMED))))
     assert isinstance(verdict, Action)
     assert verdict.what == "delete Etcd etcd-main"
 

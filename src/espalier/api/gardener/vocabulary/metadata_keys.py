@@ -63,10 +63,11 @@ TIMESTAMP: Annotated[
 CONFIRM_DELETION: Annotated[
     str,
     Annotation(
-        "extension kinds",
+        "extension kinds, Etcd",
         Writer.GARDENLET,
         "`true`: the resource may be deleted with what is behind it. Set before the gardenlet deletes it; "
-        "without it extensions delete nothing, and the resource is restored. On Shoots it has no effect.",
+        "without it extensions delete nothing, and the resource is restored; the claims of an Etcd stay for the next "
+        "one. On Shoots it has no effect.",
     ),
     Annotation(
         "Seed",

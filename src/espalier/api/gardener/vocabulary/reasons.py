@@ -34,7 +34,7 @@ WHERE: Mapping[str, str] = {
     "the gardenlet's log.",
     STATE: "It has no status. Reasons are in the logs of the gardenlet and, for Secrets with states, of the garden; "
     "`StateNotTransferable` is an Event of the Shoot as well.",
-    ETCD: "Condition `Ready`; a failure is in `status.lastErrors` as well.",
+    ETCD: "Conditions `Ready` and `DataVolumesReady`; a failure is in `status.lastErrors` as well.",
     EXTENSION: "ControlPlane, DNSRecord, Extension, Infrastructure, Network, OperatingSystemConfig, Worker, and the "
     "BackupBuckets and BackupEntries of seeds, as the library of [extensions.md](../../extensions.md) and the "
     "extensions of type `local` report them. Condition `LeaseValid` has the reasons `ClockSkew`, `ClusterMissing`, "
@@ -461,6 +461,12 @@ class EtcdReason(Reason):
         ETCD,
     )
     PLAN_OUTDATED = _time("PlanOutdated", "objects were changed at the same time; they are read again", ETCD)
+    CLAIM_DELETING = _person(
+        "ClaimDeleting",
+        "somebody has deleted a PersistentVolumeClaim with data, which can't be undone: it goes with the pod that uses "
+        "it. The message says how nothing, or as little as possible, is lost",
+        ETCD,
+    )
 
 
 class ExtensionReason(Reason):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from espalier.api.gardener.responsibility import is_deletion_confirmed
+from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.gardener.vocabulary.reasons import TaskReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.controllers.outcome import Continue, Done, Wait
-from espalier.runtime.controllers.writer import OtherOwner, found_by_owner
+from espalier.runtime.controllers.writer import OtherOwner, Precondition, found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import SHOOT_UID
 
+CONFIRMED = {metadata_keys.CONFIRM_DELETION: "true"}
+"""The annotation without which nobody deletes what is behind a resource."""
 SOON = 5.0
 """Seconds after which something is observed again that normally reports by events."""
 
@@ -46,6 +50,12 @@ def of_shoot(ctx: ShootContext) -> OtherOwner:
     return other_owner
 
 
+def held_by(live: Object) -> str:
+    """The finalizers that hold an object, for a message; empty if there are none."""
+    finalizers = ", ".join(live.metadata.finalizers)
+    return f" (held by finalizers {finalizers})" if finalizers else ""
+
+
 def apply_object(
     ctx: ShootContext, resource: Resource, live: Object | None, body: Tree, other_owner: OtherOwner = found_by_owner
 ) -> Verdict:
@@ -56,7 +66,9 @@ def apply_object(
     name = body["metadata"]["name"]
     if live is not None and live.metadata.deletion_timestamp is not None:
         return Wait(
-            TaskReason.DELETING, f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON
+            TaskReason.DELETING,
+            f"{resource.kind} {name} is being deleted{held_by(live)} and will then be recreated",
+            after=SOON,
         )
     return write_action(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, other_owner))
 
@@ -68,12 +80,20 @@ def delete_object(
     if live is None:
         return Done()
     if live.metadata.deletion_timestamp is not None:
-        finalizers = ", ".join(live.metadata.finalizers)
-        why = f", held by finalizers {finalizers}" if finalizers else ""
-        return Wait(TaskReason.DELETING, f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
+        message = f"{resource.kind} {live.name} is being deleted{held_by(live)}"
+        return Wait(TaskReason.DELETING, message, after=SOON)
     return write_action(
         f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, other_owner)
     )
+
+
+def delete_confirmed(ctx: ShootContext, resource: Resource, live: Object | None) -> Verdict:
+    """`Done` if the object does not exist, else the action that confirms its deletion, then that which deletes it."""
+    if live is None or is_deletion_confirmed(live.metadata):
+        return delete_object(ctx, resource, live)
+    patch: Tree = {"metadata": {"annotations": CONFIRMED}}
+    what = f"confirm the deletion of {live.kind} {live.name}"
+    return write_action(what, lambda: ctx.tools.seed.merge(resource, live, patch, Precondition.UID))
 
 
 def combined(verdicts: Iterable[Verdict]) -> Verdict:

@@ -34,7 +34,14 @@ from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, SEED_MISSING, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks import control_plane, secrets
-from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, write_action
+from espalier.shoots.gardenlet.tasks.acts import (
+    SOON,
+    apply_object,
+    combined,
+    delete_confirmed,
+    delete_object,
+    write_action,
+)
 
 LONGEST_HOLD = 5.0
 """The longest time in seconds for which an agent may delay its answer."""
@@ -163,7 +170,7 @@ def copy_backups(ctx: ShootContext) -> Verdict:
     if scope.is_copied:
         return Done()
     if scope.etcd is not None and not _is_copy(scope):
-        return delete_object(ctx, Etcd.resource, scope.etcd)  # of an epoch that never started
+        return delete_confirmed(ctx, Etcd.resource, scope.etcd)  # of an epoch that never started
     if missing := _missing_store(scope):
         return missing
     if not rendering.peer_secret(scope):
@@ -443,8 +450,8 @@ async def _annotate(ctx: ShootContext, live: Object, annotation: str, value: str
 
 
 def delete_etcd(ctx: ShootContext) -> Verdict:
-    """The Etcd is gone."""
-    return delete_object(ctx, Etcd.resource, ctx.scope.etcd)
+    """The Etcd is gone, with its data."""
+    return delete_confirmed(ctx, Etcd.resource, ctx.scope.etcd)
 
 
 def delete_backup_entries(ctx: ShootContext) -> Verdict:

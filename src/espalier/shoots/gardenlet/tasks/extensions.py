@@ -16,7 +16,7 @@ from msgspec import Raw
 from espalier.api import conditions
 from espalier.api.gardener.extensions.extension import Extended, ExtensionStatus
 from espalier.api.gardener.garden.shoot_state import ShootState
-from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
+from espalier.api.gardener.responsibility import is_deleted_unconfirmed, is_deletion_confirmed, requested_operation
 from espalier.api.gardener.times import past_time
 from espalier.api.gardener.vocabulary import metadata_keys
 from espalier.api.gardener.vocabulary.operations import LastError, OperationState, OperationType
@@ -34,7 +34,7 @@ from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import secrets
-from espalier.shoots.gardenlet.tasks.acts import SOON, combined, delete_object, write_action
+from espalier.shoots.gardenlet.tasks.acts import SOON, combined, delete_confirmed, delete_object, held_by, write_action
 from espalier.shoots.state import digests
 from espalier.shoots.state.document import Document, UnreadableShootState, digested, revision_of
 from espalier.shoots.state.merging import RENDERED_KINDS, Mode, SeedStates, is_current
@@ -44,7 +44,6 @@ from espalier.shoots.state.store import later_epoch_problem
 from espalier.shoots.state.stored import StaleState
 
 Kinds = tuple[type[Extended], ...]
-CONFIRMED = {metadata_keys.CONFIRM_DELETION: "true"}
 
 
 def deploy(*kinds: type[Extended]) -> Callable[[ShootContext], Verdict]:
@@ -174,7 +173,7 @@ def _deploy(ctx: ShootContext, wanted: Rendered) -> Verdict:
     if live.metadata.deletion_timestamp is not None:
         why = f"; its extension: {status.last_error.description}" if status.last_error is not None else ""
         # No failure: a failed Shoot would continue only after a requested retry.
-        message = f"{live.kind} {live.name} is being deleted and will then be recreated{why}"
+        message = f"{live.kind} {live.name} is being deleted{held_by(live)} and will then be recreated{why}"
         return _or_overdue(ctx, live, status, Wait(TaskReason.DELETING, message, after=SOON))
     if requested == metadata_keys.WAIT_FOR_STATE:
         return _write_state(ctx, wanted, live, state)
@@ -384,27 +383,19 @@ def _delete_migrated(ctx: ShootContext, extension: ExtensionResource) -> Verdict
             f"{resource} is not migrated yet: deleting it would delete its infrastructure",
             SOON,
         )
-    return _delete_and_wait(ctx, extension)
+    return _deleted(ctx, extension, delete_object(ctx, extension.kind.resource, extension.object))
 
 
-def _delete_and_wait(ctx: ShootContext, extension: ExtensionResource) -> Verdict:
-    """Delete a resource, and wait until its extension removes the finalizer."""
-    verdict = delete_object(ctx, extension.kind.resource, extension.object)
+def _deleted(ctx: ShootContext, extension: ExtensionResource, verdict: Verdict) -> Verdict:
+    """The verdict on a deletion, which waits until the extension removes its finalizer."""
     return _or_overdue(ctx, extension.object, extension.typed.status, verdict) if isinstance(verdict, Wait) else verdict
 
 
 def _delete(ctx: ShootContext, extension: ExtensionResource) -> Verdict:
-    live, kind = extension.object, extension.kind
-    if live.metadata.deletion_timestamp is not None:
-        error = extension.typed.status.last_error
-        if error is not None:
-            return Failure(f"{live.kind} {live.name}: {error.description}", tuple(error.codes))
-        return _delete_and_wait(ctx, extension)
-    if not CONFIRMED.items() <= live.metadata.annotations.items():
-        patch: Tree = {"metadata": {"annotations": CONFIRMED}}
-        what = f"confirm the deletion of {live.kind} {live.name}"
-        return write_action(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
-    return _delete_and_wait(ctx, extension)
+    live, error = extension.object, extension.typed.status.last_error
+    if error is not None and live.metadata.deletion_timestamp is not None and is_deletion_confirmed(live.metadata):
+        return Failure(f"{live.kind} {live.name}: {error.description}", tuple(error.codes))
+    return _deleted(ctx, extension, delete_confirmed(ctx, extension.kind.resource, live))
 
 
 def _timestamp(ctx: ShootContext) -> str:
