@@ -212,7 +212,8 @@ def test_forged_completion_of_a_node_is_not_believed() -> None:
         await env.client.patch(
             NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=forged, type=PatchType.MERGE, subresource="status"
         )
-        assert "but node" in await says(env, "garden-cp-upgrade", "NodeUpgradeNotCompleted")
+        await until_so(env, NodeUpgrade.resource, name, lambda item: not item["status"].get("completed"))
+        assert "the disk is full" in await told(env, name, "CopyingComponentsFailed")
         assert (await machines(env, control_plane=True))[0].tree["spec"]["version"] == OLD
         upgraders.failing.clear()
         await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)

@@ -22,7 +22,7 @@ from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.containers import STEPS
 from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
-from tests.support.objects.observed_upgrades import machine, made, node, scope_of, working
+from tests.support.objects.observed_upgrades import NEW, machine, made, node, scope_of, working
 
 OURS = names.protection("a-node-upgrader")
 
@@ -71,7 +71,7 @@ def test_own_health_check_exemption_is_removed(before: str, is_taken: bool) -> N
 
 def test_a_machine_without_steps_left_is_not_written() -> None:
     """Nor is it kept from health checks for ever."""
-    scope = scope_of([node("a")])
+    scope = scope_of([node("a", kubelet=NEW)])
     conditions = [Condition(type=step.condition, status="True", reason="Done") for step in STEPS]
     status = msgspec.structs.replace(scope.upgrade.status, conditions=conditions)
     done = replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, status=status))

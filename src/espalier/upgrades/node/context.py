@@ -46,7 +46,7 @@ class NodeUpgradeContext:
     @property
     def is_done(self) -> bool:
         """True if the node was upgraded."""
-        return self.scope.upgrade.is_completed
+        return self.scope.is_completed
 
     @property
     def machine(self) -> str:

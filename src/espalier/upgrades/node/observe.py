@@ -25,7 +25,7 @@ from espalier.kube.objects import Object
 from espalier.upgrades import expected, names
 from espalier.upgrades.node import status
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration
-from espalier.upgrades.node.containers import ONLY_CERTIFICATES, POD_CREATED, STEPS, NodeStep
+from espalier.upgrades.node.containers import KUBELET, ONLY_CERTIFICATES, POD_CREATED, STEPS, NodeStep
 from espalier.upgrades.node.pod import UPGRADE, Role
 from espalier.upgrades.observed import health
 from espalier.upgrades.observed.cluster_view import ClusterView, MachineView, Workload
@@ -87,14 +87,44 @@ class NodeScope:
         return ONLY_CERTIFICATES if self.renews_certificates else STEPS
 
     @property
+    def is_outdated(self) -> bool:
+        """True if the node is seen with a kubelet of an earlier version than the one asked for."""
+        wanted = self.upgrade.spec.kubernetes_version
+        version = self.node.status.node_info.kubelet_version if self.node else ""
+        return bool(version) and not kubernetes_versions.is_reached(version, wanted)
+
+    @property
+    def running(self) -> NodeStep | None:
+        """The step that its pod has not ended, whatever its status says."""
+        pod = self.pod
+        if pod is None or pod.has_ended:
+            return None
+        states = pod.states
+        return next(
+            (step for step in self.steps if step.container in states and not states[step.container].terminated), None
+        )
+
+    @property
+    def is_completed(self) -> bool:
+        """True if its status says so, and neither the node nor the pod shows that it is not true."""
+        return self.upgrade.is_completed and not self.is_outdated and self.running is None
+
+    @property
+    def believed(self) -> Sequence[Condition]:
+        """The conditions that were reported before. None if they say that the kubelet was upgraded, and the node shows
+        that it was not: somebody has edited them, and any step may be left."""
+        before = self.upgrade.status.conditions
+        return () if self.is_outdated and is_true(before, KUBELET.condition) else before
+
+    @property
     def done(self) -> frozenset[str]:
         """The conditions of the steps that its status reports as done."""
-        return status.done(self.upgrade.status.conditions, self.steps)
+        return status.done(self.believed, self.steps)
 
     @property
     def are_all_done(self) -> bool:
         """True if its status reports every step as done."""
-        return status.are_all_done(self.upgrade.status.conditions, self.steps)
+        return status.are_all_done(self.believed, self.steps)
 
     @property
     def current(self) -> tuple[NodeStep, Condition] | None:
@@ -219,7 +249,7 @@ class NodeScope:
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [condition for condition in before if condition.type != names.READY]
-        return status.conditions(before, self.pod, self.drain_waits_for, steps=self.steps)
+        return status.conditions(self.believed, self.pod, self.drain_waits_for, steps=self.steps)
 
 
 def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:
