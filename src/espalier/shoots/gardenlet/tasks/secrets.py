@@ -21,9 +21,10 @@ from espalier.runtime.controllers.writer import Precondition, found_by_owner
 from espalier.shoots.etcd import names as etcd_names
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
+from espalier.shoots.gardenlet.comparison import digest_of
 from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.credentials import provider_secret
-from espalier.shoots.gardenlet.names import CREDENTIALS_OF
+from espalier.shoots.gardenlet.names import CREDENTIALS_OF, RENDERED
 from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
 from espalier.shoots.secrets import derived, digests, names, peers, persisted
 from espalier.shoots.secrets.persisted import Data
@@ -213,13 +214,17 @@ def skip_credentials(ctx: ShootContext) -> str:
 
 
 def deploy_credentials(ctx: ShootContext) -> Verdict:
-    """The user's credentials at the provider are in the seed. They are read again when the Shoot changes."""
+    """The user's credentials at the provider are in the seed. They are read again when the Shoot changes, or if somebody
+    has edited what was copied."""
     spec, generation = ctx.scope.shoot.spec, ctx.live.shoot.metadata.generation
     field, name = named_credentials(spec)
     source = f"{name}@{generation}"
     live = ctx.scope.secrets.get(names.CLOUD_PROVIDER)
-    if live is not None and live.metadata.annotations.get(CREDENTIALS_OF) == source:
-        return Done()
+    annotations = live.metadata.annotations if live is not None else {}
+    if live is not None and annotations.get(CREDENTIALS_OF) == source:
+        digest = digest_of(live.tree.get("data") or {})
+        if annotations.get(RENDERED, digest) == digest:  # an earlier gardenlet has set none
+            return Done()
 
     async def copy() -> Continue | Wait | Failure:
         shoot = ctx.live.shoot
@@ -238,7 +243,7 @@ def deploy_credentials(ctx: ShootContext) -> Verdict:
             return Failure(f"{field}: {problem}", (ErrorCode.RETRYABLE_CONFIGURATION,))
         body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
         body["data"] = secret.tree.get("data") or {}
-        body["metadata"]["annotations"] = {CREDENTIALS_OF: source}
+        body["metadata"]["annotations"] = {CREDENTIALS_OF: source, RENDERED: digest_of(body["data"])}
         await ctx.tools.seed.apply(SECRET, body, found_by_owner)
         return Continue()
 
