@@ -26,6 +26,7 @@ from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.moving.objects import MOVING
 from espalier.runtime import metrics as managers
+from espalier.shoots.extension.dependents import DEPENDENTS_KEPT
 from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.upgrades.node import containers as node_steps
 
@@ -172,7 +173,7 @@ def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
             f"{seed.BUCKET_REACHABLE}SEED",
         },
         of_gardener.ETCD: {etcd.READY, etcd.DATA_VOLUMES_READY},
-        of_gardener.EXTENSION: {LEASE_VALID},
+        of_gardener.EXTENSION: {DEPENDENTS_KEPT, LEASE_VALID},
     }
     types = {name.removesuffix("SEED") for names in told.values() for name in names}
     for path in sorted((SOURCE / "shoots").rglob("*.py")):

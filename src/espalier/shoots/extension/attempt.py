@@ -185,17 +185,21 @@ class Attempt(Generic[S]):
 
     def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:
         """The field `conditions` with LeaseValid; empty if that is unchanged, or is valid and was never reported."""
+        return self.with_condition(LEASE_VALID, Satisfied.LEASE_VALID if valid else reason, message, is_true=valid)
+
+    def with_condition(self, type: str, reason: str, message: str, *, is_true: bool) -> Tree:
+        """The field `conditions` with this one; empty if that is unchanged, or is True and was never reported."""
         present = self.object.decode(ExtensionObject).status.conditions
-        before = conditions.get(present, LEASE_VALID)
-        if valid and before is None:
+        before = conditions.get(present, type)
+        if is_true and before is None:
             return {}
-        status, reason = ("True", Satisfied.LEASE_VALID) if valid else ("False", reason)
+        status = "True" if is_true else "False"
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
             return {}
         now = timestamp(self.tools.clock.now())
         since = before.last_transition_time if before is not None and before.status == status else now
-        condition = Condition(LEASE_VALID, status, reason, message, last_transition_time=since, last_update_time=now)
-        others = [other for other in present if other.type != LEASE_VALID]
+        condition = Condition(type, status, reason, message, last_transition_time=since, last_update_time=now)
+        others = [other for other in present if other.type != type]
         return {"conditions": msgspec.to_builtins([*others, condition])}
 
     async def write(self, change: Tree, *, is_first: bool = False) -> None:

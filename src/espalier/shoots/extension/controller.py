@@ -35,7 +35,7 @@ S = TypeVar("S")
 LONGEST_DESCRIPTION = 2000
 """The largest number of characters of an error in a status."""
 
-_UNREPORTED = frozenset({PLAN_OUTDATED, "ShootFailed", "Superseded"})
+_UNREPORTED = frozenset({PLAN_OUTDATED, "ObjectsDeleting", "ShootFailed", "Superseded"})
 """Reasons that are not reported in the status: they do not concern the operation."""
 
 
@@ -89,7 +89,7 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
     controller.watch(cache, predicate=any_of(generation_changed, own.by_others))
     controller.watch(leases.clusters, _waiting(extension, tools))
     for dependents in extension.dependents.caches.values():
-        controller.watch(dependents, _lacking(extension, tools), predicate=lambda _old, new: new is None)
+        controller.watch(dependents, _with_dependents(extension, tools), predicate=_is_deleted)
     for watched, to_keys in extension.watches:
         controller.watch(watched, to_keys)
     cache.subscribe(wake)
@@ -110,15 +110,18 @@ def _waiting(extension: Extension[Any], tools: AttemptTools[Any]) -> ToKeys:
     return to_keys
 
 
-def _lacking(extension: Extension[Any], tools: AttemptTools[Any]) -> ToKeys:
-    """The resources beside a deleted object that have to make it again."""
+def _with_dependents(extension: Extension[Any], tools: AttemptTools[Any]) -> ToKeys:
+    """The resources beside a deleted object that may have to make it again, or to report what holds it."""
 
     def to_keys(deleted: Object) -> Iterable[Key]:
-        return [
-            object_.key for object_ in tools.cache.list(deleted.namespace) if extension.dependents.are_missing(object_)
-        ]
+        resources = tools.cache.list(deleted.namespace)
+        return [object_.key for object_ in resources if any(True for _ in extension.dependents.names(object_))]
 
     return to_keys
+
+
+def _is_deleted(_old: Object | None, new: Object | None) -> bool:
+    return new is None or new.metadata.deletion_timestamp is not None
 
 
 def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:

@@ -10,6 +10,7 @@ import structlog
 
 from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.gardener.vocabulary import metadata_keys as keys
+from espalier.api.gardener.vocabulary.condition_types import Satisfied
 from espalier.api.gardener.vocabulary.operations import ErrorCode, OperationState, OperationType
 from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import ObjectMeta
@@ -17,9 +18,10 @@ from espalier.kube.errors import Conflict, KubeError
 from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.controllers.steps import Step
 from espalier.runtime.controllers.writer import Precondition
-from espalier.shoots.extension import results
+from espalier.shoots.extension import deletions, results
 from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import CONFLICTS, Attempt
+from espalier.shoots.extension.dependents import DEPENDENTS_KEPT
 from espalier.shoots.extension.errors import OperationFailed, StateInvalid, Stopped
 
 LEASE = frozenset({"LeaseExpired", "LeaseMissing", "ClusterMissing", "ClockSkew", "ShootMigrating"})
@@ -128,6 +130,19 @@ async def succeed(attempt: Attempt[Any]) -> Outcome:
     return Continue()
 
 
+async def report_deletions(attempt: Attempt[Any]) -> Outcome:
+    """Report what somebody has deleted of the objects in the seed, and what holds it."""
+    dependents, clock = attempt.tools.extension.dependents, attempt.tools.clock
+    held, remaining = deletions.split(dependents.being_deleted(attempt.object), clock.now())
+    reason = ExtensionReason.OBJECTS_DELETING if held else Satisfied.DEPENDENTS_KEPT
+    change = attempt.with_condition(DEPENDENTS_KEPT, reason, deletions.described(held), is_true=not held)
+    if change:
+        await attempt.write(change)
+    if remaining is None:
+        return Done()
+    return Wait(ExtensionReason.OBJECTS_DELETING, "objects in the seed are being deleted", after=remaining)
+
+
 async def end_request(attempt: Attempt[Any]) -> Outcome:
     """The request was carried out: remove it, unless it is another one by now, and the finalizer of a migrated
     resource."""
@@ -157,8 +172,8 @@ async def remove_finalizer(attempt: Attempt[Any]) -> Outcome:
 _PREPARATION = (check_shoot, check_lease, add_finalizer, begin)
 
 OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
-    OperationType.CREATE: (*_PREPARATION, take_request, reconcile, report_results, succeed),
-    OperationType.RECONCILE: (*_PREPARATION, take_request, reconcile, report_results, succeed),
+    OperationType.CREATE: (*_PREPARATION, take_request, reconcile, report_results, succeed, report_deletions),
+    OperationType.RECONCILE: (*_PREPARATION, take_request, reconcile, report_results, succeed, report_deletions),
     OperationType.RESTORE: (*_PREPARATION, restore, report_results, succeed, end_request),
     OperationType.MIGRATE: (begin, migrate, succeed, end_request),
     OperationType.DELETE: (check_shoot, check_lease, begin, delete, succeed, remove_finalizer),
@@ -168,7 +183,9 @@ OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
 def steps_of(attempt: Attempt[Any]) -> Sequence[Step[Attempt[Any]]]:
     """The steps of the operation that is due. A resource without the finalizer has nothing to delete."""
     if attempt.operation is None:
-        return ()
+        last = attempt.seen.status.last_operation
+        is_another_seeds = last is None or last.type == OperationType.MIGRATE
+        return () if is_another_seeds or attempt.seen.metadata.deletion_timestamp else (report_deletions,)
     has_finalizer = keys.finalizer(attempt.resource.kind) in attempt.object.metadata.finalizers
     return OPERATIONS[attempt.operation] if has_finalizer or attempt.operation is not OperationType.DELETE else ()
 

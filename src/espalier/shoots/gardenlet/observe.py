@@ -192,4 +192,12 @@ class ShootObserver:
                 for kind in SHOOT_EXTENSION_KINDS
                 for object_ in self.seed[kind.resource].list(technical_id)
             ),
+            backup_resources=tuple(
+                object_
+                for kind, name in (
+                    (extension_backups.BackupEntry, entry),
+                    (extension_backups.BackupBucket, bucket.name if bucket is not None else ""),
+                )
+                if (object_ := self.seed[kind.resource].get(Key("", name))) is not None
+            ),
         )

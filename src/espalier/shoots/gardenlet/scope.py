@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -75,6 +75,8 @@ class Scope:
     """The programs of the control plane that have pods, including terminating ones."""
     extensions: tuple[ExtensionResource, ...]
     """All extension resources in the namespace, including those that are no longer rendered."""
+    backup_resources: tuple[Object, ...] = ()
+    """The extension resources of its BackupEntry and of the seed's BackupBucket, if they exist."""
 
     @property
     def shoot(self) -> Shoot:
@@ -146,6 +148,18 @@ class Scope:
             name: {key: b64decode(value) for key, value in (secret.tree.get("data") or {}).items()}
             for name, secret in self.secrets.items()
         }
+
+    @property
+    def objects(self) -> Iterator[Object]:
+        """All that is observed in the seed."""
+        for object_ in (self.namespace, self.cluster, self.etcd):
+            if object_ is not None:
+                yield object_
+        groups = (self.secrets, self.deployments, self.services, self.service_accounts, self.role_bindings)
+        for group in groups:
+            yield from group.values()
+        yield from (extension.object for extension in self.extensions)
+        yield from self.backup_resources
 
     def extension(self, kind: type[Extended], name: str) -> Object | None:
         """The extension resource of that name."""

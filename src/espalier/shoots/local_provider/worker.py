@@ -349,6 +349,6 @@ def _names(object_: Object) -> Iterable[tuple[Resource, str]]:
 
 def extension(call: CallCloud, views: MachineViews, secrets: Cache) -> Extension[WorkerState]:
     """The extension for Worker. The cache of Secrets may have metadata alone."""
-    kinds = {resource: views.caches[resource] for resource in (MachineClass.resource, MachineDeployment.resource)}
-    dependents = Dependents({SECRET: secrets, **kinds}, _names)
+    resources = (MachineClass.resource, MachineDeployment.resource, MachineSet.resource)
+    dependents = Dependents({SECRET: secrets, **{resource: views.caches[resource] for resource in resources}}, _names)
     return Extension(Worker.resource, TYPE, WorkerActuator(call, views), SavedState(WorkerState), dependents=dependents)

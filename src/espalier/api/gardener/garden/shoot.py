@@ -40,7 +40,8 @@ CONTROL_PLANE_HEALTHY: Annotated[
     str,
     ConditionProse(
         (reasons.SHOOT,),
-        "True: etcd is ready and all Deployments of the control plane are available, or the shoot hibernates.",
+        "True: etcd is ready and all Deployments of the control plane are available, or the shoot hibernates; and "
+        "nothing of the shoot in its seed is being deleted.",
     ),
 ] = "ControlPlaneHealthy"
 EVERY_NODE_READY: Annotated[

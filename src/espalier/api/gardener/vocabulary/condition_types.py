@@ -13,6 +13,7 @@ class Satisfied(Reason):
     BUCKET_REACHED = satisfied("BucketReached", "the store of the other seed answers")
     CONTROL_PLANE_RUNNING = satisfied("ControlPlaneRunning", "all of the control plane runs")
     DATA_KEPT = satisfied("DataKept", "no claim with data of a member is being deleted")
+    DEPENDENTS_KEPT = satisfied("DependentsKept", "nothing that the extension made in the seed is being deleted")
     DEPLOYMENT_AVAILABLE = satisfied("DeploymentAvailable", "the API server is available")
     DESTINATION_SEED_READY = satisfied("DestinationSeedReady", "the destination can take the shoot")
     ETCD_READY = satisfied("EtcdReady", "etcd serves")

@@ -38,7 +38,7 @@ WHERE: Mapping[str, str] = {
     EXTENSION: "ControlPlane, DNSRecord, Extension, Infrastructure, Network, OperatingSystemConfig, Worker, and the "
     "BackupBuckets and BackupEntries of seeds, as the library of [extensions.md](../../extensions.md) and the "
     "extensions of type `local` report them. Condition `LeaseValid` has the reasons `ClockSkew`, `ClusterMissing`, "
-    "`LeaseExpired`, `LeaseMissing` and `ShootMigrating`. "
+    "`LeaseExpired`, `LeaseMissing` and `ShootMigrating`, `DependentsKept` has `ObjectsDeleting`. "
     "Of `PlanOutdated`, `ShootFailed` and `Superseded` only the log tells; of all "
     "others `status.lastOperation` and `status.lastError` have the message, and the log the reason.",
     MACHINE: "Machine, MachineClass, MachineDeployment and MachineSet have no conditions: replicas and the phase of a "
@@ -101,6 +101,11 @@ class ShootReason(Reason):
         "ComponentsNotReady",
         "the message names what is not available: of the control plane in the seed (`ControlPlaneHealthy`), or in the "
         "shoot's `kube-system` (`SystemComponentsHealthy`); if that lasts, look at its pods",
+    )
+    OBJECTS_DELETING = _person(
+        "ObjectsDeleting",
+        "somebody has deleted objects of the shoot in its seed, and finalizers or use hold them, for longer than a "
+        "minute. All of it comes back once they are gone. The message names each, what holds it and what to do",
     )
     NODES_NOT_READY = _time(
         "NodesNotReady", "the message names up to ten nodes that are not ready; if that lasts, look at their kubelets"
@@ -498,6 +503,13 @@ class ExtensionReason(Reason):
         "gardenlet's, is off; correct it",
         EXTENSION,
         MACHINE,
+    )
+    # Condition DependentsKept.
+    OBJECTS_DELETING = _person(
+        "ObjectsDeleting",
+        "somebody has deleted objects that the extension made, and finalizers hold them, for longer than a minute. The "
+        "message names them, and what to do; once they are gone, the extension makes them again",
+        EXTENSION,
     )
     # The library.
     SHOOT_FAILED = _person(

@@ -19,6 +19,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.etcd.calls import BackupStatus
 from espalier.api.etcd.ownership import first_start_key
+from espalier.api.gardener import SHOOT_EXTENSION_KINDS
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.garden.seed import Seed
 from espalier.api.gardener.garden.shoot import (
@@ -37,15 +38,23 @@ from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controllers.controller import Controller
 from espalier.runtime.controllers.outcome import Done, Outcome, Wait
+from espalier.runtime.controllers.predicates import any_change
 from espalier.runtime.controllers.reconciler import Reconciled, Reconciler, Report, replanned
 from espalier.runtime.controllers.writer import Precondition
 from espalier.shoots.bucket_providers import ENDPOINT, with_endpoint
+from espalier.shoots.extension.dependents import DEPENDENTS_KEPT
 from espalier.shoots.gardenlet.context import GardenletTools, Live, ShootHealth
 from espalier.shoots.gardenlet.observe import ShootObserver
 from espalier.shoots.gardenlet.reports import reach
-from espalier.shoots.gardenlet.reports.health import BackupHealth, conditions, is_control_plane_healthy
+from espalier.shoots.gardenlet.reports.health import (
+    BackupHealth,
+    conditions,
+    held_objects,
+    is_control_plane_healthy,
+)
 from espalier.shoots.gardenlet.scope import Scope
 
+_EXTENSIONS = {kind.resource.kind for kind in SHOOT_EXTENSION_KINDS}
 LARGEST_ANSWER = 64 * 1024
 SILENT_RECHECK = 10.0
 """Seconds until a gardenlet without a renewed Lease checks again."""
@@ -89,10 +98,6 @@ def controller(
     care_controller = Controller("shoot-care", replanned(reconciler.reconcile), workers=5, rng=rng)
     care_controller.watch(observer.garden[Shoot.resource])
 
-    def of_namespace(object_: Object) -> list[Key]:
-        key = observer.shoot_of(object_.namespace)
-        return [key] if key is not None else []
-
     def of_seed(seed: Object) -> list[Key]:
         """All shoots of this seed: another seed may have reported whether it reaches their bucket."""
         if seed.name == observer.seed_name:
@@ -105,9 +110,33 @@ def controller(
         lambda seed: [shoot.key for shoot in observer.shoots()] if seed.name == observer.seed_name else [],
         predicate=lambda old, new: old is None or new is None,
     )
-    care_controller.watch(observer.seed[DEPLOYMENT], of_namespace)
-    care_controller.watch(observer.seed[Etcd.resource], of_namespace)
+
+    def of_object(object_: Object) -> list[Key]:
+        """The shoot of an object, or all shoots of this seed: names of backups are not those of namespaces."""
+        key = observer.shoot_of(object_.namespace or object_.name)
+        if key is not None or object_.namespace:
+            return [key] if key is not None else []
+        return [shoot.key for shoot in observer.shoots() if shoot.decode(Shoot).status.seed_name == observer.seed_name]
+
+    for resource, cache in observer.seed.items():
+        is_always = resource in (DEPLOYMENT, Etcd.resource)
+        care_controller.watch(cache, of_object, predicate=any_change if is_always else _deletions_changed)
     return care_controller
+
+
+def _deletions_changed(old: Object | None, new: Object | None) -> bool:
+    """True if an object begins or ends to be deleted, as by its finalizers, or what it says of others."""
+    return _deletion(old) != _deletion(new)
+
+
+def _deletion(object_: Object | None) -> tuple[object, ...]:
+    if object_ is None:
+        return ()
+    metadata, status = object_.metadata, object_.tree.get("status")
+    others = status.get("conditions") if isinstance(status, dict) and object_.kind in _EXTENSIONS else None
+    reported = [item.get("message") for item in others or () if item.get("type") == DEPENDENTS_KEPT]
+    deleted = (metadata.deletion_timestamp, tuple(metadata.finalizers)) if metadata.deletion_timestamp else ()
+    return (*deleted, *reported)
 
 
 @dataclass
@@ -173,6 +202,8 @@ class Care:
         checks = self._checks[key]
         due = min(checks.agent_due, checks.bucket_due, checks.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)
+        _, remaining = held_objects(scope)
+        after = min(after, remaining if remaining is not None else math.inf)
         return Wait(ControllerReason.BACKUP_CHECK_SCHEDULED, "its backups will be checked again", after=after)
 
     def _is_ours(self, live: Object) -> bool:

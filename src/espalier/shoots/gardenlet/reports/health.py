@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.conditions import parse_timestamp
 from espalier.api.etcd.calls import BackupStatus
+from espalier.api.gardener.etcd import DATA_VOLUMES_READY
 from espalier.api.gardener.garden.shoot import (
     API_SERVER_AVAILABLE,
     CONTROL_PLANE_HEALTHY,
@@ -25,6 +27,9 @@ from espalier.api.gardener.vocabulary.operations import Condition
 from espalier.api.gardener.vocabulary.reasons import ShootReason
 from espalier.api.meta import Tree
 from espalier.api.text.listing import first
+from espalier.kube.objects import Object
+from espalier.shoots.extension import deletions
+from espalier.shoots.extension.dependents import DEPENDENTS_KEPT
 from espalier.shoots.gardenlet.context import ShootHealth
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS, SEED_MISSING
 from espalier.shoots.gardenlet.scope import Scope
@@ -92,7 +97,27 @@ def _api_server(scope: Scope) -> Condition:
     )
 
 
+def held_objects(scope: Scope) -> tuple[list[Object], float | None]:
+    """The objects of a shoot that somebody has deleted and that something holds, and the seconds until another one
+    counts. None of a shoot that is being deleted: its operation reports them."""
+    is_deleted = scope.object.metadata.deletion_timestamp is not None
+    return ([], None) if is_deleted else deletions.split(scope.objects, scope.now)
+
+
+def _deletions(scope: Scope) -> str:
+    """The message on what is being deleted of a shoot, by what the gardenlet, the Etcd and the extensions see."""
+    if scope.object.metadata.deletion_timestamp is not None:
+        return ""
+    etcd, held = scope.typed_etcd, deletions.described(held_objects(scope)[0])
+    reported = [condition_list.get(etcd.status.conditions if etcd else (), DATA_VOLUMES_READY)]
+    reported += [condition_list.get(item.typed.status.conditions, DEPENDENTS_KEPT) for item in scope.extensions]
+    messages = [condition.message for condition in reported if condition is not None and condition.status == "False"]
+    return "; ".join(filter(None, [held, *messages]))
+
+
 def _control_plane(scope: Scope) -> Condition:
+    if deleted := _deletions(scope):
+        return Condition(CONTROL_PLANE_HEALTHY, "False", ShootReason.OBJECTS_DELETING, deleted)
     if scope.is_hibernated:
         return Condition(
             CONTROL_PLANE_HEALTHY, "True", Satisfied.HIBERNATED, "the shoot is hibernated and needs no control plane"
