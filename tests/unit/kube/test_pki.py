@@ -55,17 +55,17 @@ def test_a_client_carries_user_and_groups(authority: Authority) -> None:
         client.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName)
 
 
-def test_strict_verifiers_accept_both_sides(tmp_path: Path) -> None:
-    real_now = datetime.now(UTC)
-    authority = Authority.create("kubernetes", now=real_now)
+def strict_handshake(authority: Authority, directory: Path) -> ssl.SSLObject:
+    """The server's end after a handshake of a server and a client of the authority, both strict."""
+    now = datetime.now(UTC)
     pairs = {
-        ssl.PROTOCOL_TLS_SERVER: authority.issue_server("s", names=["s.test"], now=real_now),
-        ssl.PROTOCOL_TLS_CLIENT: authority.issue_client("jane", now=real_now),
+        ssl.PROTOCOL_TLS_SERVER: authority.issue_server("s", names=["s.test"], now=now),
+        ssl.PROTOCOL_TLS_CLIENT: authority.issue_client("jane", now=now),
     }
     wires = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = []
     for protocol, pair in pairs.items():
-        file = tmp_path / "pair.pem"
+        file = directory / "pair.pem"
         file.write_bytes(pair.certificate + pair.key)
         context = ssl.SSLContext(protocol)
         context.load_cert_chain(file)
@@ -80,7 +80,11 @@ def test_strict_verifiers_accept_both_sides(tmp_path: Path) -> None:
     for end in (*ends[::-1], *ends[::-1], ends[0]):
         with contextlib.suppress(ssl.SSLWantReadError):
             end.do_handshake()
-    peer = ends[0].getpeercert()
+    return ends[0]
+
+
+def test_strict_verifiers_accept_both_sides(tmp_path: Path) -> None:
+    peer = strict_handshake(Authority.create("kubernetes", now=datetime.now(UTC)), tmp_path).getpeercert()
     assert peer is not None
     assert peer["subject"] == ((("commonName", "jane"),),)
 
@@ -124,24 +128,34 @@ def test_a_key_is_never_printed(authority: Authority) -> None:
     assert "PRIVATE" not in repr(authority)
 
 
-def test_an_authority_with_an_rsa_key_issues_as_well() -> None:
-    """Cluster API makes such authorities."""
-    own = Authority.create("kubernetes", now=NOW)
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    extensions = [(extension.value, extension.critical) for extension in own.x509.extensions]
+def foreign(now: datetime, key: rsa.RSAPrivateKey, identifier: x509.SubjectKeyIdentifier) -> Authority:
+    """An authority that another program made."""
+    own = Authority.create("kubernetes", now=now)
     builder = x509.CertificateBuilder().subject_name(own.x509.subject).issuer_name(own.x509.subject)
     builder = builder.public_key(key.public_key()).serial_number(1)
-    builder = builder.not_valid_before(NOW - timedelta(days=1)).not_valid_after(NOW + timedelta(days=3650))
-    for value, critical in extensions:
-        if isinstance(value, x509.BasicConstraints | x509.KeyUsage):
-            builder = builder.add_extension(value, critical=critical)
-    for identifier in (
-        x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
-        x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()),
-    ):
-        builder = builder.add_extension(identifier, critical=False)
-    certificate = builder.sign(key, hashes.SHA256())
+    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=3650))
+    for extension in own.x509.extensions:
+        if isinstance(extension.value, x509.BasicConstraints | x509.KeyUsage):
+            builder = builder.add_extension(extension.value, critical=extension.critical)
+    for value in (identifier, x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)):
+        builder = builder.add_extension(value, critical=False)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    authority = Authority.load(certificate.public_bytes(Encoding.PEM), private)
+    return Authority.load(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), private)
+
+
+@pytest.fixture(scope="module")
+def rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def test_an_authority_with_an_rsa_key_issues_as_well(rsa_key: rsa.RSAPrivateKey) -> None:
+    """Cluster API makes such authorities."""
+    authority = foreign(NOW, rsa_key, x509.SubjectKeyIdentifier.from_public_key(rsa_key.public_key()))
     server = authority.issue_server("kube-apiserver", names=["localhost"], now=NOW)
     policy(authority).build_server_verifier(x509.DNSName("localhost")).verify(server.x509, [])
+
+
+def test_an_authority_may_identify_its_key_otherwise(rsa_key: rsa.RSAPrivateKey, tmp_path: Path) -> None:
+    """Go 1.25 doesn't identify it by SHA-1, and OpenSSL finds an issuer by that identifier."""
+    authority = foreign(datetime.now(UTC), rsa_key, x509.SubjectKeyIdentifier(bytes(range(20))))
+    assert strict_handshake(authority, tmp_path).getpeercert()

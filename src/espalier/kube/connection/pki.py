@@ -79,7 +79,8 @@ class Authority(KeyPair):
         builder = _builder(key.public_key(), subject=subject, issuer=subject, now=now, not_after=not_after, rng=rng)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
-        builder = builder.add_extension(_authority_key_identifier(key.public_key()), critical=False)
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+        builder = builder.add_extension(identifier, critical=False)
         return cls(*_pems(builder, key, key, rng), rng=rng)
 
     @classmethod
@@ -118,6 +119,15 @@ class Authority(KeyPair):
         validity = timedelta(seconds=seconds)
         builder = self._leaf(public_key, parsed.subject, (ExtendedKeyUsageOID.CLIENT_AUTH,), None, now, validity)
         return _sign(builder, self._private_key, self.rng)
+
+    @cached_property
+    def _identifier(self) -> x509.AuthorityKeyIdentifier:
+        # OpenSSL finds an issuer by the identifier in its certificate, which isn't SHA-1 if Go 1.25 made that.
+        try:
+            identifier = self.x509.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        except x509.ExtensionNotFound:
+            return x509.AuthorityKeyIdentifier.from_issuer_public_key(self._private_key.public_key())
+        return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
 
     @cached_property
     def _private_key(self) -> _SigningKey:
@@ -160,7 +170,7 @@ class Authority(KeyPair):
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        builder = builder.add_extension(_authority_key_identifier(self._private_key.public_key()), critical=False)
+        builder = builder.add_extension(self._identifier, critical=False)
         if names is not None:
             builder = builder.add_extension(names, critical=False)
         return builder
@@ -228,10 +238,6 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _authority_key_identifier(public_key: _PublicKey) -> x509.AuthorityKeyIdentifier:
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(public_key)
 
 
 def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
