@@ -301,6 +301,14 @@ async def test_other_digest_is_noticed(registry: ImageRegistry, archive: Path) -
     assert f"has sha256:{'0' * 64}: push again" in await refusal(registry, archive)
 
 
+async def test_range_in_no_proxy_is_reached_directly(
+    registry: ImageRegistry, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.0/8")
+    assert (await pushed(registry, archive)).digest in registry.tags.values()
+
+
 async def test_nobody_at_the_address_is_named(archive: Path) -> None:
     async with image_registry() as gone:
         pass

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, TypeVar
@@ -19,6 +19,7 @@ from espalier.cli.kit.connecting.registry_credentials import Credentials
 from espalier.cli.local.images.layout import INDEX
 from espalier.cli.local.images.push.archive import PIECE, Blob
 from espalier.cli.local.images.push.reference import Reference
+from espalier.kube.connection.proxies import proxy_for
 
 Result = TypeVar("Result")
 
@@ -211,7 +212,7 @@ class Registry:
                     url,
                     data=streamed,
                     headers=headers,
-                    proxy=_proxy(url),
+                    proxy=proxy_for(str(url), os.environ),
                     allow_redirects=redirects and method in ("GET", "HEAD"),
                 ) as response:
                     return Answer(response.status, response.headers, await _read(response))
@@ -358,12 +359,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     while len(body) < LARGEST_ANSWER and (piece := await response.content.read(LARGEST_ANSWER - len(body))):
         body += piece
     return body
-
-
-def _proxy(url: URL) -> str | None:
-    """The proxy that the environment names for an address."""
-    host = url.host or ""
-    return None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(url.scheme)
 
 
 def _seconds(text: str) -> float:
