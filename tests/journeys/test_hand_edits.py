@@ -67,6 +67,12 @@ OWNERSHIPS = (None, "", "x", "[]", "null", '[{"epoch": 1}]', owned((2, "a", True
 """Each malformed in its way. Lists that can be parsed are trusted: nobody but the garden may write them."""
 
 
+ANOTHER_SHOOTS = json.dumps(dict.fromkeys(secret_names.PERSISTED, "0123456789abcdef"))
+OLDER = json.dumps({secret_names.CA_KUBELET: "0123456789abcdef"})
+"""Of secrets that one of them, or all, were before."""
+DIGESTS = (*TEXTS, "[]", "{}", '{"ca": "x"}', '{"ca": 1}', '{"x": "x"}', ANOTHER_SHOOTS, OLDER)
+
+
 @dataclass(frozen=True)
 class Target:
     """The objects that are edited."""
@@ -99,7 +105,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (keys.RELEASED_EPOCH, (SHOOT,), EPOCHS),
     (keys.RESTORED_EPOCH, (SHOOT,), EPOCHS),
     (keys.STATE_REVISION, (SHOOT, STATE), EPOCHS),
-    (keys.SECRET_DIGESTS, (SHOOT,), (*TEXTS, "[]", "{}", '{"ca": "x"}', '{"ca": 1}', '{"x": "x"}')),
+    (keys.SECRET_DIGESTS, (SHOOT,), DIGESTS),
     (keys.EPOCH, (ETCD, INFRASTRUCTURE, CLUSTER, SPACE, STATE), EPOCHS),
     (keys.SOURCE_EPOCH, (ETCD,), EPOCHS),
     (keys.FOUNDING, (ETCD,), FLAGS),
@@ -262,6 +268,8 @@ ALWAYS: list[tuple[str, Moment]] = [
     ("Infrastructure status.providerStatus null", "restoring"),
     (f"Infrastructure {keys.RESULT_DIGESTS} null", "settled"),
     (f'Infrastructure {keys.RESULT_DIGESTS} "x"', "restoring"),
+    (str(Edit(SHOOT, keys.SECRET_DIGESTS, "", ANOTHER_SHOOTS)), "settled"),
+    (str(Edit(SHOOT, keys.SECRET_DIGESTS, "", ANOTHER_SHOOTS)), "source lost"),
 ]
 
 
