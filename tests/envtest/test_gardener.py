@@ -10,18 +10,22 @@ import pytest_asyncio
 from espalier.api import core
 from espalier.api.gardener import GARDEN_KINDS
 from espalier.api.gardener.garden.differences import CASES, UNREAD_FIELDS, Case
+from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api.gardener.vocabulary.metadata_keys import SECRET_DIGESTS
 from espalier.api.meta import Tree
 from espalier.api.trees import json_trees
 from espalier.cli.local.environment.garden.gardens import RESOURCES
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, KubeError
 from espalier.kube.transports.wire import Request
 from espalier.shoots.gardener_api.transport import GardenTransport
+from espalier.shoots.secrets import digests
+from espalier.shoots.secrets import names as secret_names
 from tests.support.environments.control_plane import find_assets, why_no_assets
 from tests.support.environments.gardener import RealGarden, real_garden, why_no_gardener
 from tests.support.gardens.demo_objects import objects_of_a_garden
 from tests.support.gardens.gardener_fields import undeclared
-from tests.support.gardens.judged_objects import judged, objects, prepare
+from tests.support.gardens.judged_objects import HOME, judged, objects, prepare
 from tests.support.left_files import folder_of_a_fixture
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
@@ -84,3 +88,12 @@ async def test_fields_that_gardener_alone_has_are_listed(garden: RealGarden) -> 
     schemas = json_trees.decode(answer.body)["components"]["schemas"]
     kinds = {kind.resource.kind: kind for kind in GARDEN_KINDS}
     assert {kind: tuple(undeclared(kinds[kind], schemas)) for kind in UNREAD_FIELDS} == UNREAD_FIELDS
+
+
+async def test_a_shoot_keeps_digests_of_its_secrets(prepared: Client) -> None:
+    """As its gardenlet reports them: Gardener has no such annotation."""
+    reported = digests.reported({name: {"key": name.encode()} for name in secret_names.PERSISTED})
+    patch: Tree = {"metadata": {"annotations": {SECRET_DIGESTS: reported}}}
+    await prepared.patch(Shoot.resource, "plum", HOME, patch=patch, type=PatchType.MERGE)
+    shoot = await prepared.get(Shoot.resource, "plum", HOME)
+    assert shoot.metadata.annotations[SECRET_DIGESTS] == reported
