@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Literal
 
 import msgspec
 import pytest
@@ -23,7 +24,6 @@ from espalier.api.gardener.garden.shoot import CONTROL_PLANE_HEALTHY
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
-from tests.journeys.test_unconfirmed_deletions import inventory
 from tests.support.gardens.gardens import EPOCH, World, garden
 from tests.support.sampling import sampled
 
@@ -55,6 +55,11 @@ async def control_plane(world: World) -> tuple[str, str, str]:
     condition = get((await world.shoot()).status.conditions, CONTROL_PLANE_HEALTHY)
     assert condition is not None
     return condition.status, condition.reason, condition.message
+
+
+def inventory(world: World) -> list[str]:
+    kinds: tuple[Literal["VirtualMachine", "Network"], ...] = ("VirtualMachine", "Network")
+    return sorted(f"{kind} {item.name} {item.id}" for kind in kinds for item in world.cloud.inventory.all(kind))
 
 
 @pytest.mark.parametrize("kind", sampled(KINDS, *ALWAYS))

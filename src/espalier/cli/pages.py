@@ -45,7 +45,7 @@ from espalier.releases.contents import NOTICE
 from espalier.runtime import metrics as managers
 from espalier.shoots.control_plane import accounts as of_accounts
 from espalier.shoots.etcd import names as of_etcds
-from espalier.shoots.extension import lease
+from espalier.shoots.extension import dependents, lease
 from espalier.shoots.flow.task import Failure
 from espalier.shoots.gardenlet import names as of_gardenlets
 from espalier.shoots.gardenlet.tasks import backups as backup_tasks
@@ -156,7 +156,7 @@ def conditions_of(kind: str) -> Mapping[str, str]:
 
 def conditions_of_gardeners(kind: str) -> Mapping[str, str]:
     """The conditions of a kind of Gardener's."""
-    return _conditions_in((shoot, seed, etcd, lease), kind)
+    return _conditions_in((shoot, seed, etcd, lease, dependents), kind)
 
 
 def _conditions_in(modules: Sequence[ModuleType], kind: str) -> dict[str, str]:

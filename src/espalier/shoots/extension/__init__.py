@@ -6,7 +6,7 @@
 from espalier.shoots.extension.actuator import Actuator, Request, Result, StatelessActuator
 from espalier.shoots.extension.attempt import Extension, by_namespace
 from espalier.shoots.extension.controller import controller_of, leases_of
-from espalier.shoots.extension.dependents import Dependents
+from espalier.shoots.extension.dependents import Dependents, digest_of, has_digest, with_digest
 from espalier.shoots.extension.errors import OperationFailed, StateInvalid, StateTooLarge, Stopped
 from espalier.shoots.extension.lease import Lease, Leases
 from espalier.shoots.extension.operation import operation_of
@@ -28,6 +28,9 @@ __all__ = [
     "Stopped",
     "by_namespace",
     "controller_of",
+    "digest_of",
+    "has_digest",
     "leases_of",
     "operation_of",
+    "with_digest",
 ]

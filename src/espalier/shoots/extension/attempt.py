@@ -75,7 +75,9 @@ class Extension(Generic[S]):
     def due(self, object_: Object) -> OperationType | None:
         """The operation that is due for a resource."""
         last = object_.decode(ExtensionObject).status.last_operation
-        is_changed = bool(results.changed(object_)) or self.dependents.are_missing(object_)
+        dependents = self.dependents
+        are_changed = dependents.are_missing(object_) or dependents.are_edited(object_)
+        is_changed = are_changed or bool(results.changed(object_))
         return operation_of(object_.metadata, last, is_changed=is_changed)
 
 

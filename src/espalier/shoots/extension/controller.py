@@ -26,6 +26,7 @@ from espalier.runtime.controllers.reconciler import Reconciled, Reconciler, Repo
 from espalier.runtime.controllers.writer import NameTaken, Writer
 from espalier.runtime.leadership.fencing import Fenced
 from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension
+from espalier.shoots.extension.dependents import DIGEST
 from espalier.shoots.extension.lease import Leases
 from espalier.shoots.extension.steps import LEASE, steps_of
 from espalier.shoots.extension.views import ExtensionObject
@@ -89,7 +90,7 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
     controller.watch(cache, predicate=any_of(generation_changed, own.by_others))
     controller.watch(leases.clusters, _waiting(extension, tools))
     for dependents in extension.dependents.caches.values():
-        controller.watch(dependents, _with_dependents(extension, tools), predicate=_is_deleted)
+        controller.watch(dependents, _with_dependents(extension, tools), predicate=_is_deleted_or_edited)
     for watched, to_keys in extension.watches:
         controller.watch(watched, to_keys)
     cache.subscribe(wake)
@@ -120,8 +121,11 @@ def _with_dependents(extension: Extension[Any], tools: AttemptTools[Any]) -> ToK
     return to_keys
 
 
-def _is_deleted(_old: Object | None, new: Object | None) -> bool:
-    return new is None or new.metadata.deletion_timestamp is not None
+def _is_deleted_or_edited(old: Object | None, new: Object | None) -> bool:
+    if old is None or new is None or new.metadata.deletion_timestamp is not None:
+        return new is None or new.metadata.deletion_timestamp is not None
+    digests = (object_.metadata.annotations.get(DIGEST) for object_ in (old, new))
+    return len(set(digests)) > 1 or old.metadata.generation != new.metadata.generation
 
 
 def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:

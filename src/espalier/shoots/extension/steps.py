@@ -18,7 +18,7 @@ from espalier.kube.errors import Conflict, KubeError
 from espalier.runtime.controllers.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.controllers.steps import Step
 from espalier.runtime.controllers.writer import Precondition
-from espalier.shoots.extension import deletions, results
+from espalier.shoots.extension import dependents, results
 from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import CONFLICTS, Attempt
 from espalier.shoots.extension.dependents import DEPENDENTS_KEPT
@@ -132,10 +132,10 @@ async def succeed(attempt: Attempt[Any]) -> Outcome:
 
 async def report_deletions(attempt: Attempt[Any]) -> Outcome:
     """Report what somebody has deleted of the objects in the seed, and what holds it."""
-    dependents, clock = attempt.tools.extension.dependents, attempt.tools.clock
-    held, remaining = deletions.split(dependents.being_deleted(attempt.object), clock.now())
+    made, clock = attempt.tools.extension.dependents, attempt.tools.clock
+    held, remaining = dependents.held_objects(made.being_deleted(attempt.object), clock.now())
     reason = ExtensionReason.OBJECTS_DELETING if held else Satisfied.DEPENDENTS_KEPT
-    change = attempt.with_condition(DEPENDENTS_KEPT, reason, deletions.described(held), is_true=not held)
+    change = attempt.with_condition(DEPENDENTS_KEPT, reason, dependents.described(held), is_true=not held)
     if change:
         await attempt.write(change)
     if remaining is None:

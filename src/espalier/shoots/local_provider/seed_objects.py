@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from espalier.api.cloud import LONGEST_USER_DATA
-from espalier.api.core import CONFIG_MAP, SECRET, Secret
-from espalier.api.gardener.extensions.control_plane import ControlPlane
+from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.gardener.extensions.control_plane import ControlPlane, ControlPlaneSpec
 from espalier.api.gardener.extensions.network import Network
 from espalier.api.gardener.extensions.operating_system_config import (
     PROVISION,
@@ -21,11 +21,21 @@ from espalier.api.gardener.vocabulary.reasons import ExtensionReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.trees import json_trees
+from espalier.kube.errors import UNREADABLE
 from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache
 from espalier.runtime.controllers.outcome import Wait
 from espalier.runtime.controllers.owners import is_owned_by, owner_reference
-from espalier.shoots.extension import Dependents, Extension, OperationFailed, Request, Result, StatelessActuator
+from espalier.shoots.extension import (
+    Dependents,
+    Extension,
+    OperationFailed,
+    Request,
+    Result,
+    StatelessActuator,
+    digest_of,
+    has_digest,
+)
 from espalier.shoots.local_provider.cloud import TYPE
 
 USER_DATA = "cloud_config"
@@ -45,12 +55,18 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
             problem = f"spec.files: found {len(content)} bytes of user data, allowed: up to {LONGEST_USER_DATA}"
             raise OperationFailed(f"{problem}; use fewer or smaller files", ErrorCode.CONFIGURATION)
         name = user_data_secret(request.object)
-        await write_owned(request, SECRET, name, msgspec.to_builtins(Secret(data={USER_DATA: content})))
+        await write_owned(request, SECRET, name, {"data": _stored(content)})
         return Result(status={"cloudConfig": {"secretRef": {"name": name, "namespace": request.object.namespace}}})
 
     async def delete(self, request: Request[None]) -> Wait | None:
         """Nothing to do: the Secret is deleted with its owner."""
         return None
+
+
+def _stored(content: bytes) -> dict[str, str]:
+    """The data of the Secret with the user data, as API servers store them."""
+    data: dict[str, str] = msgspec.to_builtins({USER_DATA: content})
+    return data
 
 
 def user_data_secret(object_: Object) -> str:
@@ -80,14 +96,18 @@ class ControlPlaneActuator(StatelessActuator[None]):
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
         """Write the ConfigMap of this purpose."""
         spec = request.object.decode(ControlPlane).spec
-        network = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
-        data = {"network": str(network.get("network", "")), "region": spec.region}
-        await write_owned(request, CONFIG_MAP, _configuration(request.object), {"data": data})
+        await write_owned(request, CONFIG_MAP, _configuration(request.object), {"data": _configured(spec)})
         return Result()
 
     async def delete(self, request: Request[None]) -> Wait | None:
         """Nothing to do: the ConfigMap is deleted with its owner."""
         return None
+
+
+def _configured(spec: ControlPlaneSpec) -> dict[str, str]:
+    """The data of the ConfigMap of a ControlPlane."""
+    network = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
+    return {"network": str(network.get("network", "")), "region": spec.region}
 
 
 def _configuration(object_: Object) -> str:
@@ -127,23 +147,50 @@ async def write_owned(request: Request[Any], resource: Resource, name: str, cont
     if not is_owned_by(live, owner):
         message = f"{resource.kind} {live.key} belongs to another owner: delete it, or find out who created it"
         raise OperationFailed(message, ErrorCode.CONFIGURATION, reason=ExtensionReason.NAME_TAKEN)
-    await writer.merge(resource, live, {name: value for name, value in content.items() if name == "data"})
+    await writer.merge(resource, live, {"data": replacing(live, content["data"])})
+
+
+def replacing(live: Object, data: Mapping[str, str]) -> Tree:
+    """The patch of `data` that leaves nothing else there."""
+    return {**dict.fromkeys(live.tree.get("data") or ()), **data}
+
+
+def _is_config_edited(secrets: Cache, object_: Object) -> bool:
+    """See `Dependents.are_edited`."""
+    spec = object_.decode(OperatingSystemConfig).spec
+    key, wanted = Key(object_.namespace, user_data_secret(object_)), digest_of(_stored(user_data(spec)))
+    return spec.purpose == PROVISION and not has_digest(secrets, key, wanted)
+
+
+def _is_control_plane_edited(config_maps: Cache, object_: Object) -> bool:
+    """See `Dependents.are_edited`. A spec that can't be read is reported by its reconcile."""
+    try:
+        wanted = digest_of(_configured(object_.decode(ControlPlane).spec))
+    except UNREADABLE:
+        return False
+    return not has_digest(config_maps, Key(object_.namespace, _configuration(object_)), wanted)
 
 
 def extensions(secrets: Cache, config_maps: Cache) -> tuple[Extension[None], ...]:
-    """The extensions of these kinds. The caches may have metadata alone."""
+    """The extensions of these kinds. The caches have transform `with_digest`, or metadata alone."""
     return (
         Extension(
             OperatingSystemConfig.resource,
             TYPE,
             OperatingSystemConfigActuator(),
-            dependents=Dependents({SECRET: secrets}, _of_operating_system_config),
+            dependents=Dependents(
+                {SECRET: secrets}, _of_operating_system_config, lambda object_: _is_config_edited(secrets, object_)
+            ),
         ),
         Extension(
             ControlPlane.resource,
             TYPE,
             ControlPlaneActuator(),
-            dependents=Dependents({CONFIG_MAP: config_maps}, lambda object_: [(CONFIG_MAP, _configuration(object_))]),
+            dependents=Dependents(
+                {CONFIG_MAP: config_maps},
+                lambda object_: [(CONFIG_MAP, _configuration(object_))],
+                lambda object_: _is_control_plane_edited(config_maps, object_),
+            ),
         ),
         Extension(Network.resource, TYPE, NetworkActuator()),
     )

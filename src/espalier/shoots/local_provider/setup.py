@@ -21,9 +21,8 @@ from espalier.api.gardener.machines import Machine, MachineClass, MachineDeploym
 from espalier.api.kinds import KubeObject
 from espalier.kube.rbac import FOLLOW, Right, Rights
 from espalier.runtime.caches.cache import Caches
-from espalier.runtime.caches.transforms import metadata_only
 from espalier.runtime.component import Component, Host
-from espalier.shoots.extension import Extension, controller_of, leases_of
+from espalier.shoots.extension import Extension, controller_of, leases_of, with_digest
 from espalier.shoots.local_provider import backups, dns_record, infrastructure, seed_objects, toy, worker, worker_state
 from espalier.shoots.local_provider.backups import Stores
 from espalier.shoots.local_provider.machine_objects import KINDS
@@ -70,7 +69,7 @@ def extensions(
     call: CallCloud, stores: Stores, caches: Caches, views: MachineViews, new_token: Callable[[], str]
 ) -> tuple[Extension[Any], ...]:
     """All extensions of a seed."""
-    secrets, config_maps = (caches.of(resource, transform=metadata_only) for resource in (SECRET, CONFIG_MAP))
+    secrets, config_maps = (caches.of(resource, transform=with_digest) for resource in (SECRET, CONFIG_MAP))
     return (
         infrastructure.extension(call),
         worker.extension(call, views, secrets),

@@ -28,9 +28,11 @@ from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.controllers.outcome import Wait
 from espalier.runtime.controllers.writer import Writer, found_by_owner
 from espalier.shoots.extension import Dependents, Extension, OperationFailed, Request, Result, SavedState, StateInvalid
+from espalier.shoots.extension.dependents import DIGEST, has_digest
 from espalier.shoots.local_provider import machine_objects as objects
 from espalier.shoots.local_provider.cloud import TYPE, cloud_of
 from espalier.shoots.local_provider.machine_objects import KINDS, Saved, WorkerState
+from espalier.shoots.local_provider.seed_objects import replacing
 
 
 class _Hibernation(Observed, frozen=True):
@@ -169,7 +171,7 @@ class WorkerActuator:
         data = msgspec.to_builtins({objects.USER_DATA: content})
         live = await request.read(SECRET, Key(namespace, name))
         if live is not None:
-            await request.writer.merge(SECRET, live, {"data": data})
+            await request.writer.merge(SECRET, live, {"data": replacing(live, data)})
             return
         metadata = {"name": name, "namespace": namespace}
         await request.writer.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
@@ -347,8 +349,41 @@ def _names(object_: Object) -> Iterable[tuple[Resource, str]]:
         yield MachineDeployment.resource, objects.deployment_name(object_.namespace, pool)
 
 
+def _are_edited(views: MachineViews, secrets: Cache, object_: Object) -> bool:
+    """See `Dependents.are_edited`. Replicas up to the maximum are as somebody, or an autoscaler, wants them."""
+    try:
+        spec, network = _specified(object_)
+    except (OperationFailed, msgspec.ValidationError):
+        return False
+    return any(_is_pool_edited(views, secrets, object_.namespace, spec, pool, network) for pool in spec.pools)
+
+
+def _is_pool_edited(
+    views: MachineViews, secrets: Cache, namespace: str, spec: WorkerSpec, pool: WorkerPool, network: str
+) -> bool:
+    reference = spec.secret_ref.name if spec.secret_ref else ""
+    wanted = objects.class_tree(namespace, pool, network, reference)
+    name = wanted["metadata"]["name"]
+    class_ = views.get(MachineClass.resource, namespace, name)
+    for part in ("providerSpec", "secretRef", "credentialsSecretRef"):
+        if class_ is not None and not wanted[part].items() <= (class_.tree.get(part) or {}).items():
+            return True
+    live = views.get(MachineDeployment.resource, namespace, objects.deployment_name(namespace, pool))
+    deployment = live.decode(MachineDeployment).spec if live is not None else None
+    if deployment is not None and (deployment.replicas > pool.maximum or deployment.template.spec.class_.name != name):
+        return True
+    user_data = pool.user_data_secret_ref
+    source = secrets.get(Key(namespace, user_data.name)) if user_data is not None else None
+    digest = source.metadata.annotations.get(DIGEST) if source is not None else None
+    return digest is not None and not has_digest(secrets, Key(namespace, name), digest)
+
+
 def extension(call: CallCloud, views: MachineViews, secrets: Cache) -> Extension[WorkerState]:
-    """The extension for Worker. The cache of Secrets may have metadata alone."""
+    """The extension for Worker. The cache of Secrets has transform `with_digest`, or metadata alone."""
     resources = (MachineClass.resource, MachineDeployment.resource, MachineSet.resource)
-    dependents = Dependents({SECRET: secrets, **{resource: views.caches[resource] for resource in resources}}, _names)
+    dependents = Dependents(
+        {SECRET: secrets, **{resource: views.caches[resource] for resource in resources}},
+        _names,
+        lambda object_: _are_edited(views, secrets, object_),
+    )
     return Extension(Worker.resource, TYPE, WorkerActuator(call, views), SavedState(WorkerState), dependents=dependents)

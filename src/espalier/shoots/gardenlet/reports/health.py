@@ -28,7 +28,7 @@ from espalier.api.gardener.vocabulary.reasons import ShootReason
 from espalier.api.meta import Tree
 from espalier.api.text.listing import first
 from espalier.kube.objects import Object
-from espalier.shoots.extension import deletions
+from espalier.shoots.extension import dependents
 from espalier.shoots.extension.dependents import DEPENDENTS_KEPT
 from espalier.shoots.gardenlet.context import ShootHealth
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS, SEED_MISSING
@@ -101,14 +101,14 @@ def held_objects(scope: Scope) -> tuple[list[Object], float | None]:
     """The objects of a shoot that somebody has deleted and that something holds, and the seconds until another one
     counts. None of a shoot that is being deleted: its operation reports them."""
     is_deleted = scope.object.metadata.deletion_timestamp is not None
-    return ([], None) if is_deleted else deletions.split(scope.objects, scope.now)
+    return ([], None) if is_deleted else dependents.held_objects(scope.objects, scope.now)
 
 
 def _deletions(scope: Scope) -> str:
     """The message on what is being deleted of a shoot, by what the gardenlet, the Etcd and the extensions see."""
     if scope.object.metadata.deletion_timestamp is not None:
         return ""
-    etcd, held = scope.typed_etcd, deletions.described(held_objects(scope)[0])
+    etcd, held = scope.typed_etcd, dependents.described(held_objects(scope)[0])
     reported = [condition_list.get(etcd.status.conditions if etcd else (), DATA_VOLUMES_READY)]
     reported += [condition_list.get(item.typed.status.conditions, DEPENDENTS_KEPT) for item in scope.extensions]
     messages = [condition.message for condition in reported if condition is not None and condition.status == "False"]
