@@ -45,8 +45,13 @@ def memory(pid: int) -> float:
     return _memory(pid, "VmRSS")
 
 
-def _memory(pid: int, field: str) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+def private_memory(pid: int) -> float:
+    """Memory of a process that no other one shares, in MiB."""
+    return sum(_memory(pid, field, "smaps_rollup") for field in ("Private_Clean", "Private_Dirty"))
+
+
+def _memory(pid: int, field: str, file: str = "status") -> float:
+    for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     raise ValueError(f"process {pid} tells nothing of its memory")
