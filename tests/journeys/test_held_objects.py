@@ -43,7 +43,8 @@ KINDS: dict[str, Resource] = {
         machines.MachineClass.resource,
         machines.MachineDeployment.resource,
         machines.MachineSet.resource,
-        *(kind.resource for kind in (*EXTENSION_KINDS, BackupBucket)),
+        *(kind.resource for kind in EXTENSION_KINDS),
+        BackupBucket.resource,
     )
 }
 WITH_MACHINES = {"MachineDeployment", "MachineSet"}
