@@ -439,10 +439,9 @@ async def await_node(ctx: NodeUpgradeContext) -> Outcome:
     scope, wanted = ctx.scope, ctx.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
         return Wait(Reason.NODE_MISSING, f"node {scope.node_name} does not exist; {_replace(ctx)}")
-    if scope.running is not None:  # somebody has edited the conditions of steps
-        return Wait(
-            scope.running.doing, f"{_number(ctx, scope.running)}: container {scope.running.container} is running"
-        )
+    step = scope.running
+    if step is not None:  # somebody has edited the conditions of steps
+        return Wait(step.doing, f"{_number(ctx, step)}: container {step.container} is running")
     version = scope.node.status.node_info.kubelet_version
     if not kubernetes_versions.is_reached(version, wanted):
         return Wait(

@@ -214,8 +214,8 @@ def skip_credentials(ctx: ShootContext) -> str:
 
 
 def deploy_credentials(ctx: ShootContext) -> Verdict:
-    """The user's credentials at the provider are in the seed. They are read again when the Shoot changes, or if
-    somebody has edited what was copied."""
+    """The user's credentials at the provider are in the seed. They are read again when the Shoot changes, or when
+    somebody has edited the copy."""
     spec, generation = ctx.scope.shoot.spec, ctx.live.shoot.metadata.generation
     field, name = named_credentials(spec)
     source = f"{name}@{generation}"
