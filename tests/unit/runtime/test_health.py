@@ -4,6 +4,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from espalier.cli.kit.failures import explain
 from espalier.runtime.servers.health import health_application
 from espalier.runtime.servers.serving import HttpServer
 
@@ -53,3 +54,17 @@ async def test_probes_get_a_code_and_people_the_reasons(path: str, status: int, 
 async def test_notice_is_shown_and_does_not_affect_readiness(path: str, status: int, text: str) -> None:
     application = health_application({}, {"caches": lambda: ""}, {"releases": lambda: "one is missing"})
     assert await answer(application, path) == (status, text)
+
+
+async def test_an_address_in_use_is_named() -> None:
+    first = HttpServer(web.Application(), "127.0.0.1", 0)
+    await first.start()
+    second = HttpServer(web.Application(), "127.0.0.1", first.port)
+    try:
+        with pytest.raises(OSError, match="cannot listen there, address already in use") as failure:
+            await second.start()
+        explanation = explain(failure.value)
+        assert explanation is not None
+        assert explanation[1].startswith(f"127.0.0.1:{first.port}: cannot listen there")
+    finally:
+        await first.stop()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import ssl
 
 from aiohttp import web
@@ -11,6 +13,9 @@ from espalier.kube.transports.serving import Connection, abort
 
 STOP_WITHIN = 5.0
 """Seconds for requests to finish when the server stops."""
+
+_TAKEN = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+"""Errors of an address that a person chose, or left at its default, and that this machine can't give."""
 
 
 async def end(runner: web.AppRunner) -> None:
@@ -43,7 +48,7 @@ class HttpServer:
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def start(self) -> None:
-        """Listen. Raises `OSError` if the address is in use."""
+        """Listen. Raises `OSError`, which names the address if that can't be had."""
         await self._runner.setup()
         server, loop = self._runner.server, asyncio.get_running_loop()
         if server is None:
@@ -52,9 +57,14 @@ class HttpServer:
             self._listener = await loop.create_server(
                 lambda: Connection(server, loop=loop), self._host, self._port, ssl=self._context
             )
-        except OSError:
+        except OSError as error:
             await self._runner.cleanup()
-            raise
+            if error.errno not in _TAKEN:
+                raise
+            reason = (
+                f"cannot listen there, {os.strerror(error.errno).lower()}; give another address (--help has the flag)"
+            )
+            raise OSError(error.errno, reason, f"{self._host}:{self._port}") from error
 
     async def stop(self) -> None:
         """Stop listening, and let running requests finish, without waiting for a TLS close_notify."""
