@@ -6,6 +6,7 @@ import asyncio
 import base64
 import itertools
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -360,3 +361,13 @@ async def test_calls_over_the_network(webhook_server: str) -> None:
     with pytest.raises(CallFailed, match="reaches no Services"):
         await call(WebhookCall("w", "", b"", 10, b"{}", service="default/hooks"))
     await call.close()
+
+
+async def test_a_refused_connection_is_told_in_words() -> None:
+    call = HttpWebhooks()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(CallFailed) as failure:
+        await call(WebhookCall("w", f"https://127.0.0.1:{port}/check", AUTHORITY.certificate, 10, b"{}"))
+    await call.close()
+    assert str(failure.value).endswith(f'/check?timeout=10s": dial tcp 127.0.0.1:{port}: connection refused')

@@ -9,6 +9,7 @@ import aiohttp
 
 from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
 from espalier.kube.connection.tls import CertificateError, client_context
+from espalier.kube.transports import channel
 
 MAX_ANSWER = 16 * 1024 * 1024
 """The maximum bytes of a response."""
@@ -44,7 +45,7 @@ class HttpWebhooks:
         except TimeoutError as error:
             raise CallFailed(f'failed to call webhook: Post "{url}": no answer within {call.timeout:g} s') from error
         except (aiohttp.ClientError, CertificateError, ValueError, OSError) as error:
-            raise CallFailed(f'failed to call webhook: Post "{url}": {error}') from error
+            raise CallFailed(f'failed to call webhook: Post "{url}": {_reason(error)}') from error
         if response.status != 200:
             text = body[:200].decode("utf-8", "replace").strip()
             raise CallFailed(f"failed to call webhook: the server answered {response.status} {text}".rstrip())
@@ -63,6 +64,13 @@ class HttpWebhooks:
             context = client_context(ca_bundle or None)
             self._contexts[ca_bundle] = context
         return context
+
+
+def _reason(error: Exception) -> str:
+    """The text of an error. aiohttp's own of a refused connection has the repr of a Python object."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        return f"dial tcp {error.host}:{error.port}: {channel.reason(error.os_error).lower()}"
+    return str(error)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
