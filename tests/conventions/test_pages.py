@@ -167,6 +167,7 @@ def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
     assert {kind: types for kind, types in told.items() if types} == {
         of_gardener.SHOOT: {*shoot.REPORTED_BY_GARDENLET, shoot.READY_FOR_MIGRATION},
         of_gardener.SEED: {
+            seed.CLOCKS_AGREE,
             seed.GARDENLET_READY,
             seed.SHOOTS_REMOVED,
             seed.SYSTEM_COMPONENTS_HEALTHY,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from espalier.api.etcd.timing import Timing
+
 
 @dataclass(frozen=True)
 class GardenConfig:
@@ -16,3 +18,5 @@ class GardenConfig:
     without it. Measured by the garden itself, without interruption: an outage of the garden is no silence of seeds."""
     monitor_period: float = 10.0
     """Seconds between two checks of the Leases of seeds."""
+    clock_skew: float = Timing().clock_skew
+    """Seconds by which the clock of a gardenlet may differ from the garden's: as for extensions, which pause beyond."""

@@ -10,11 +10,12 @@ from datetime import datetime
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.garden.backups import BackupBucket, BackupBucketStatus
 from espalier.api.gardener.garden.cloud_profile import CloudProfile
-from espalier.api.gardener.garden.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.garden.seed import CLOCKS_AGREE, GARDENLET_READY, Seed, SeedStatus
 from espalier.api.gardener.garden.shoot import READY_FOR_MIGRATION, REPORTED_BY_GARDENLET, Shoot, ShootStatus
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating
@@ -100,7 +101,8 @@ class Garden:
             Satisfied.GARDENLET_READY if is_alive else SeedReason.SEED_STATUS_UNKNOWN,
             "" if is_alive else f"its gardenlet {since.format(key.name)}: check whether it runs",
         )
-        conditions = merged(status.conditions, [ready], self._clock.now())
+        reported = [ready, *self._clock_condition(status, self._seed_leases.skew(key.name) if is_alive else 0.0)]
+        conditions = merged(status.conditions, reported, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
         # By version: the seed's gardenlet writes conditions beside this one.
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
@@ -109,6 +111,18 @@ class Garden:
         return Wait(
             ControllerReason.LEASE_CHECK_SCHEDULED, "its Lease will be read again", after=self._config.monitor_period
         )
+
+    def _clock_condition(self, status: SeedStatus, skew: float) -> list[Condition]:
+        """Condition ClocksAgree; none while it is True and was never False."""
+        if not skew:
+            was_reported = condition_list.get(status.conditions, CLOCKS_AGREE) is not None
+            return [Condition(CLOCKS_AGREE, "True", Satisfied.CLOCKS_AGREE, "")] if was_reported else []
+        side = "ahead of" if skew > 0 else "behind"
+        message = (
+            f"the clock of its gardenlet is more than {self._config.clock_skew:g} s {side} the garden's: extensions "
+            "pause, or act on a lease that has ended; correct whichever is wrong"
+        )
+        return [Condition(CLOCKS_AGREE, "False", SeedReason.CLOCK_SKEW, message)]
 
     async def _report_unknown(self, seed: str) -> None:
         """Set the conditions of a silent seed's shoots to Unknown; its gardenlet reports them again when it is back."""

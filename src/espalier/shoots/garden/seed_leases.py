@@ -1,17 +1,23 @@
-"""The time for which each seed has been silent, as observed by this process without interruption."""
+"""The time for which each seed has been silent, as observed by this process without interruption; and whether the
+clock of its gardenlet is another one."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 
 import structlog
 
+from espalier.api.conditions import parse_timestamp
 from espalier.api.core import LEASE
 from espalier.api.gardener import names
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.runtime.clock import Clock
 from espalier.shoots.garden.config import GardenConfig
+
+_RENEWALS = 3
+"""Renewals in a row after which a clock counts as wrong: a single one may have been long on its way."""
 
 _log = structlog.get_logger("espalier.garden")
 
@@ -28,6 +34,8 @@ class SeedLeases:
         self._seen: dict[str, tuple[str, float]] = {}
         self._observing_since: float | None = None
         self._observed: float | None = None
+        self._observed_at: datetime | None = None
+        self._skews: dict[str, list[float]] = {}
 
     def silence(self, seed: str) -> float:
         """Seconds for which the seed was certainly silent."""
@@ -45,6 +53,14 @@ class SeedLeases:
         """True if a Lease of the seed was ever seen."""
         return seed in self._seen
 
+    def skew(self, seed: str) -> float:
+        """Seconds by which the clock of a seed's gardenlet is certainly ahead of the garden's, or negative by which it
+        is behind; 0 if that is no more than `clock_skew`, or unknown."""
+        skews = self._skews.get(seed, [])
+        if len(skews) < _RENEWALS or not (all(skew > 0 for skew in skews) or all(skew < 0 for skew in skews)):
+            return 0.0
+        return min(skews, key=abs)
+
     async def run(self) -> None:
         """Read the Leases every `monitor_period` seconds, until cancelled."""
         while True:
@@ -59,12 +75,22 @@ class SeedLeases:
     async def observe(self) -> None:
         """Read the Leases once."""
         leases = await self._client.list(LEASE, names.SEED_LEASES)
-        now = self._clock.monotonic()
+        now, at = self._clock.monotonic(), self._clock.now()
         is_late = self._observed is not None and now - self._observed > 3 * self._config.monitor_period
         if self._observing_since is None or is_late:
-            self._observing_since = now
-        self._observed = now
+            self._observing_since, self._observed_at = now, None
+        before, self._observed, self._observed_at = self._observed_at, now, at
         for lease in leases.items:
             renewed = str((lease.tree.get("spec") or {}).get("renewTime", ""))
             if self._seen.get(lease.name, ("", 0.0))[0] != renewed:
+                self._skews[lease.name] = [*self._skews.get(lease.name, []), self._skew_of(renewed, before, at)]
+                del self._skews[lease.name][:-_RENEWALS]
                 self._seen[lease.name] = (renewed, now)
+
+    def _skew_of(self, renewed: str, before: datetime | None, at: datetime) -> float:
+        """The skew of a clock that showed `renewed` between two times of this one; 0 within `clock_skew`."""
+        time = parse_timestamp(renewed)
+        if time is None or before is None:
+            return 0.0
+        ahead, behind = (time - at).total_seconds(), (before - time).total_seconds()
+        return ahead if ahead > self._config.clock_skew else -behind if behind > self._config.clock_skew else 0.0

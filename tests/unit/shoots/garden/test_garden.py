@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
 
@@ -42,6 +42,7 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
+from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
@@ -181,6 +182,38 @@ def test_evacuation_keeps_its_limit(limit: int, states: list[str]) -> None:
     under_way = states.count("leaving") + states.count("arriving")
     assert evacuation.running == under_way
     assert len(evacuation.moves) == max(0, min(states.count("here"), limit - under_way))
+
+
+@pytest.mark.parametrize(
+    ("skew", "delay", "expected"),
+    [(0, 0, 0), (30, 0, 30), (-30, 0, -20), (4, 0, 0), (-4, 8, 0)],
+    ids=["right", "ahead", "behind", "allowed", "slow"],
+)
+def test_clock_of_a_gardenlet_is_judged_by_renewals(skew: float, delay: float, expected: float) -> None:
+    """Renewed every ten seconds, and looked at as often: what is behind by less may have been renewed before."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        server = Server(MemoryStore(), now=simulation.clock.now, random=random.Random(1))
+        await server.start()
+        client = client_of(server)
+        await client.create(NAMESPACE, {"metadata": {"name": SEED_LEASES}})
+        lease = {"metadata": {"name": "a", "namespace": SEED_LEASES}, "spec": {"holderIdentity": "a"}}
+        await client.create(LEASE, lease)
+        seed_leases = SeedLeases(client, simulation.clock, GardenConfig(monitor_period=10))
+        skews = []
+        for _ in range(5):
+            time = simulation.clock.now() + timedelta(seconds=skew)
+            renewed = {"spec": {"renewTime": time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}}
+            await asyncio.sleep(delay)
+            await client.patch(LEASE, "a", SEED_LEASES, patch=renewed, type=PatchType.MERGE)
+            await seed_leases.observe()
+            skews.append(seed_leases.skew("a"))
+            await asyncio.sleep(10 - delay)
+        assert skews[:2] == [0, 0]
+        assert skews[-1] == pytest.approx(expected, abs=0.1)
+        await server.close()
+
+    virtual.run(main, epoch=NOW, seed=1)
 
 
 def test_silence_counts_from_unbroken_observation() -> None:

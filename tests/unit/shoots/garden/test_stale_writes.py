@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -10,9 +11,10 @@ from typing import Any, cast
 
 import pytest
 
+from espalier.api.conditions import get
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.definitions.crd import crd_of
-from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, Seed
+from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, CLOCKS_AGREE, Seed
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.vocabulary.operations import OperationType
 from espalier.api.meta import Tree
@@ -129,6 +131,33 @@ async def test_unreviewed_move_that_is_refused_stops_nothing() -> None:
         assert (await told("Succeeded"))[:2] == ("SourceMigrating", "True")
 
 
+def leases(*, skew: float) -> SimpleNamespace:
+    return SimpleNamespace(
+        is_observed=True, has_lease=lambda _seed: True, silence=lambda _seed: 0.0, skew=lambda _seed: skew
+    )
+
+
+async def test_condition_tells_of_a_wrong_clock() -> None:
+    async with moving() as (client, _shoot):
+        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Seed))
+        await client.create(Seed.resource, {"metadata": {"name": "a"}, "spec": SPEC})
+        conditions = []
+        for skew in (0.0, 22.0, 0.0, -9.0):
+            silent = cast(SeedLeases, leases(skew=skew))
+            garden = Garden(
+                Caches(client, rng=random.Random(1)), Writer(client, {}), SystemClock(), GardenConfig(), silent
+            )
+            live = await client.get(Seed.resource, "a")
+            garden._seeds = cast(Cache, SimpleNamespace(get={live.key: live}.get))
+            await garden._seed(live.key)
+            status = (await client.get(Seed.resource, "a")).decode(Seed).status
+            reported = get(status.conditions, CLOCKS_AGREE)
+            conditions.append(
+                reported and (reported.status, re.findall("more than 5 s (ahead|behind)", reported.message))
+            )
+        assert conditions == [None, ("False", ["ahead"]), ("True", []), ("False", ["behind"])]
+
+
 async def test_garden_keeps_newer_reports_of_gardenlets() -> None:
     async with moving() as (client, _shoot):
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Seed))
@@ -136,7 +165,7 @@ async def test_garden_keeps_newer_reports_of_gardenlets() -> None:
         reported = {"type": f"{BUCKET_REACHABLE}{'b' * 63}", "status": "True"}
         patch = {"status": {"conditions": [reported]}}
         await client.patch(Seed.resource, "a", patch=patch, type=PatchType.MERGE, subresource="status")
-        alive = SimpleNamespace(is_observed=True, has_lease=lambda _seed: True, silence=lambda _seed: 0.0)
+        alive = leases(skew=0.0)
         nothing = Caches(client, rng=random.Random(1))
         garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SeedLeases, alive))
         garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get))

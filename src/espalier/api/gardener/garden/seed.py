@@ -22,6 +22,15 @@ GARDENLET_READY: Annotated[
     ),
 ] = "GardenletReady"
 
+CLOCKS_AGREE: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SEED,),
+        "False: its gardenlet renews its Lease with times that the garden's clock does not have. Absent until that was "
+        "once so.",
+    ),
+] = "ClocksAgree"
+
 SHOOTS_REMOVED: Annotated[
     str,
     ConditionProse(

@@ -11,6 +11,7 @@ class Satisfied(Reason):
     BACKUPS_COPIED = satisfied("BackupsCopied", "the Etcd only copies, and all backups are copied")
     BACKUPS_CURRENT = satisfied("BackupsCurrent", "writes are backed up within the period in the message")
     BUCKET_REACHED = satisfied("BucketReached", "the store of the other seed answers")
+    CLOCKS_AGREE = satisfied("ClocksAgree", "the gardenlet's clock agrees with the garden's")
     CONTROL_PLANE_RUNNING = satisfied("ControlPlaneRunning", "all of the control plane runs")
     DATA_KEPT = satisfied("DataKept", "no claim with data of a member is being deleted")
     DEPENDENTS_KEPT = satisfied("DependentsKept", "nothing that the extension made in the seed is being deleted")

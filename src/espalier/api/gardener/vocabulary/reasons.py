@@ -321,6 +321,12 @@ class SeedReason(Reason):
         "check whether it runs and reaches the garden",
         SEED,
     )
+    CLOCK_SKEW = _person(
+        "ClockSkew",
+        "the clock of its gardenlet, or the garden's, is wrong by more than 5 s: leases of extensions end too early or "
+        "too late. Have all machines follow a time server",
+        SEED,
+    )
     SHOOTS_LEFT = _time(
         "ShootsLeft",
         "the gardenlet removes what shoots have left that the seed no longer has: those in the message. If that lasts, "
