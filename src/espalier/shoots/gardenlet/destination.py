@@ -24,6 +24,7 @@ from espalier.api.gardener.garden.seed import Seed
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
+from espalier.api.gardener.vocabulary.operations import reported_by
 from espalier.api.gardener.vocabulary.reasons import BackupReason, TaskReason
 from espalier.api.kinds import KubeObject
 from espalier.kube.client import Client
@@ -191,7 +192,7 @@ async def _bucket_credentials(garden: Client, what: str, name: str, *, is_ready:
         return Need(what, TaskReason.CREDENTIALS_MISSING, f"BackupBucket {name}: {problem}")
     status = bucket.status
     if is_ready and (status.last_operation is None or not status.last_operation.finished):
-        why = f": {status.last_error.description}" if status.last_error is not None else ""
+        why = reported_by(status.last_operation, status.last_error)
         return Need(what, BackupReason.BUCKET_NOT_READY, f"BackupBucket {name} is not ready yet{why}")
     return Need(what)
 

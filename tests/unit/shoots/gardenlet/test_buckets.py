@@ -381,6 +381,20 @@ async def test_entry_is_ready_once_its_extension_rests(last: str, order: str, st
     assert world.garden.written["seedName"] == "a"
 
 
+async def test_silence_of_an_extension_is_told() -> None:
+    world = World()
+    kind = extension_backups.BackupBucket
+    untouched = an_object(kind.resource, BUCKET, spec={"type": "local"}, status={}).decode(kind)
+    await world.backups._report(BackupBucket.resource, bucket(""), untouched, requested="reconcile")
+    text = "no extension of type local has acted on it in seed a: check if it runs"
+    assert world.garden.written["lastOperation"]["description"] == text
+    silent = bucket("Processing")
+    silent = Object(encode_json({**silent.tree, "status": world.garden.written}))
+    world = World(entry(), silent, namespace())
+    assert of(await world.entry()) == "BucketNotReady"
+    assert world.garden.written["lastError"]["description"] == f"BackupBucket {BUCKET} is not ready yet: {text}"
+
+
 async def test_bucket_says_where_it_is_as_its_extension_says() -> None:
     world = World()
     kind = extension_backups.BackupBucket

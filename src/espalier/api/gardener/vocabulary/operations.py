@@ -85,6 +85,12 @@ class LastError(Observed, frozen=True):
     last_update_time: Time = ""
 
 
+def reported_by(last: LastOperation | None, error: LastError | None) -> str:
+    """What a status says of an operation that has not finished, for the end of a message: `: TEXT`, or nothing."""
+    text = error.description if error is not None else last.description if last is not None else ""
+    return f": {text}" if text else ""
+
+
 class Condition(Observed, frozen=True):
     """An observation about an object of Gardener. Its status may also be "Progressing"."""
 

@@ -23,7 +23,13 @@ from espalier.api.gardener.responsibility import (
     requested_operation,
 )
 from espalier.api.gardener.vocabulary import metadata_keys
-from espalier.api.gardener.vocabulary.operations import LastError, LastOperation, OperationState, OperationType
+from espalier.api.gardener.vocabulary.operations import (
+    LastError,
+    LastOperation,
+    OperationState,
+    OperationType,
+    reported_by,
+)
 from espalier.api.gardener.vocabulary.reasons import BackupReason, TaskReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -187,8 +193,7 @@ class Backups:
         # Another seed's bucket has had the shoot's backups, and that seed may be lost: nobody would write its status.
         is_own = bucket_of_entry.spec.seed_name == self._seed
         if is_own and (last is None or not last.finished):
-            error = bucket_of_entry.status.last_error
-            why = f": {error.description}" if error is not None else ""
+            why = reported_by(last, bucket_of_entry.status.last_error)
             message = f"BackupBucket {bucket.name} is not ready yet{why}"
             return await self._report_wait(live, BackupReason.BUCKET_NOT_READY, message)
         if problem := await credentials_problem(self._tools.garden.client, bucket_of_entry):
@@ -360,7 +365,10 @@ class Backups:
         last, error = extended.status.last_operation, extended.status.last_error
         is_done = last is not None and last.finished and not requested
         state = OperationState.SUCCEEDED if is_done else OperationState.ERROR if error else OperationState.PROCESSING
-        operation = LastOperation(OperationType.RECONCILE, state, progress=100 if is_done else 50)
+        # What never had a status was seen by no extension: nobody else would say so.
+        silence = f"no extension of type {extended.spec.type} has acted on it in seed {self._seed}: check if it runs"
+        description = silence if last is None else ""
+        operation = LastOperation(OperationType.RECONCILE, state, description, progress=100 if is_done else 50)
         failure = LastError(error.description, codes=error.codes) if error and not is_done else None
         changed: dict[str, Any] = {"observed_generation": garden.metadata.generation}
         if resource == BackupEntry.resource:

@@ -20,7 +20,7 @@ from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.times import past_time
 from espalier.api.gardener.vocabulary import metadata_keys
-from espalier.api.gardener.vocabulary.operations import OperationState, OperationType
+from espalier.api.gardener.vocabulary.operations import OperationState, OperationType, reported_by
 from espalier.api.gardener.vocabulary.reasons import ShootReason, TaskReason
 from espalier.api.meta import Tree
 from espalier.api.trees import json_trees
@@ -145,7 +145,7 @@ def _deploy_entry(
         error = typed.status.last_error
         if error is not None and last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
             return Failure(f"BackupEntry {name}: {error.description}", tuple(error.codes))
-        why = f": {error.description}" if error is not None else f", or Secret {secret} does not exist yet"
+        why = reported_by(last, error) or f", or Secret {secret} does not exist yet"
         return Wait(TaskReason.BACKUP_ENTRY_NOT_READY, f"BackupEntry {name} is not ready{why}", SOON)
     return Done()
 
