@@ -80,6 +80,22 @@ def test_shoot_deleted_with_lost_seed_moves_to_delete() -> None:
     tell(story)
 
 
+def test_commands_name_the_existing_seeds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        espalier = GardenCommands(world.client, monkeypatch, capsys)
+        lines = (
+            ("shoots", "migrate", "apple", "-n", NAMESPACE, "--to", "mars"),
+            ("shoots", "plan", "apple", "-n", NAMESPACE, "--to", "mars"),
+            ("shoots", "list", "-A", "--seed", "mars"),
+            ("seeds", "evacuate", "mars"),
+        )
+        for line in lines:
+            assert (await espalier(*line)).complaint == "there is no seed 'mars'; existing: a, b", line
+
+    tell(story)
+
+
 def test_seed_deleted_past_admission_loses_no_etcd(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

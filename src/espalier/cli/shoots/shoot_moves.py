@@ -5,15 +5,28 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+from espalier.api.gardener.garden.seed import Seed
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.text.listing import first
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.follow import follow
 from espalier.cli.kit.printing.progress import Progress
 from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.shoots.garden.operations import failure, has_settled, pending_tasks
+
+
+async def check_seed(client: Client, name: str) -> None:
+    """Raises `Failure` with the existing seeds if there is none of this name; not for people who may not list them."""
+    try:
+        existing = sorted(seed.name for seed in (await client.list(Seed.resource)).items)
+    except (Forbidden, NotFound):
+        return
+    if name not in existing:
+        raise Failure(f"there is no seed {name!r}; existing: {first(existing, 20) or 'none'}")
 
 
 async def move(client: Client, key: Key, destination: str, *, give_up_source: bool = False) -> None:

@@ -19,7 +19,7 @@ from espalier.cli.kit.printing import output, tables
 from espalier.cli.kit.printing.progress import Progress
 from espalier.cli.kit.printing.tables import Selection
 from espalier.cli.shoots import shoot_text
-from espalier.cli.shoots.shoot_moves import move, until_moved
+from espalier.cli.shoots.shoot_moves import check_seed, move, until_moved
 from espalier.cli.shoots.shoot_plan import Plan, observe
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -77,9 +77,11 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
             (object_, object_.decode(Shoot))
             for object_ in (await connected.client.list(Shoot.resource, namespace)).items
         ]
-    chosen = [
-        (object_, typed) for object_, typed in listed if seed in ("", typed.spec.seed_name, typed.status.seed_name)
-    ]
+        chosen = [
+            (object_, typed) for object_, typed in listed if seed in ("", typed.spec.seed_name, typed.status.seed_name)
+        ]
+        if seed and not chosen:
+            await check_seed(connected.client, seed)
     if output_format not in ("", "wide"):
         output.write_objects([object_.tree for object_, _ in chosen], output_format, single=False)
     elif chosen:
@@ -193,6 +195,7 @@ async def migrate(
         key = Key(connected.namespace, name)
         with Progress() as progress:
             await find(connected.client, key)
+            await check_seed(connected.client, destination)
             await move(connected.client, key, destination, give_up_source=give_up_source)
             if not wait:
                 progress.say(f"shoot {key} moves to seed {destination}; `espalier shoots flow {name}` shows progress")
@@ -218,6 +221,7 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
         shoot = (await find(connected.client, key)).decode(Shoot)
         if destination == shoot.spec.seed_name:
             raise Failure(f"--to: found {destination}, where shoot {key} already is, or moves to; name another seed")
+        await check_seed(connected.client, destination)
         plan_ = Plan.of(await observe(connected.client, key, destination))
     if output_format:
         output.write_facts(plan_.facts(), output_format)
