@@ -103,6 +103,30 @@ def test_server_that_is_away_is_asked_ever_less_often(trouble: Callable[[Request
     play(story)
 
 
+@pytest.mark.parametrize("trouble", [away, failing])
+def test_pages_shrink_where_a_slow_server_fails(trouble: Callable[[Request], None]) -> None:
+    """A fleet's objects are large, and a busy server may not send 500 of them in time."""
+
+    async def story(server: SmallServer, caches: Caches) -> None:
+        limits: list[int] = []
+
+        def slow(request: Request) -> None:
+            if "watch" not in request.query:
+                limits.append(int(request.query.get("limit", "0")))
+                if limits[-1] > 100:
+                    if trouble is away:
+                        raise Unreachable("no answer within 30 s")
+                    trouble(request)
+
+        server.before = slow
+        cache = caches.of(CONFIG_MAP)
+        await asyncio.sleep(60)
+        assert limits == [500, 125, 31]
+        assert cache.synced
+
+    play(story)
+
+
 # -- revisions that fall
 
 

@@ -22,7 +22,16 @@ import msgspec
 
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
-from espalier.kube.errors import ApiError, Expired, KubeError, NotFound, NotKubernetes, of_the_future
+from espalier.kube.errors import (
+    ApiError,
+    Expired,
+    KubeError,
+    NotFound,
+    NotKubernetes,
+    ServerFailure,
+    Unreachable,
+    of_the_future,
+)
 from espalier.kube.objects import Object
 from espalier.kube.watching import EventType
 
@@ -30,6 +39,7 @@ WATCH_SECONDS = 300
 """The timeout of a watch is between this and twice as long, to spread watches over API servers."""
 
 _PAGE = 500
+_SMALLEST_PAGE = 25
 _GRACE = 30.0
 _SHORTEST_WATCH = 1.0  # a watch that ends within this time without an event is a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
@@ -151,6 +161,9 @@ class Reflector:
                 # An unreadable event would be sent again; a list has the state after it.
                 self._page = _PAGE
                 self._position = ""
+            case Unreachable(sent=True) | ServerFailure() | TimeoutError() if not self._position:
+                # A server that is too slow for a page of large objects has been seen to fail every list of a fleet.
+                self._page = max(_SMALLEST_PAGE, (self._page or _PAGE) // 4)
 
     async def _compare_revisions(self) -> None:
         """Forget the position if the server's revision is before it."""
