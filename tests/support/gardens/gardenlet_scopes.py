@@ -84,7 +84,7 @@ def scope(ownership: Ownership = STARTED, **parts: Any) -> Scope:
         name: {} for name in ("secrets", "deployments", "services", "service_accounts", "role_bindings")
     }
     known = {"object": shoot(), "now": NOW, "seed_name": "a", "technical_id": TECHNICAL_ID}
-    empty |= {"extensions": (), "pod_roles": frozenset(), "secrets": peer_secrets()}
+    empty |= {"extensions": (), "backup_resources": (), "pod_roles": frozenset(), "secrets": peer_secrets()}
     return Scope(**{**nothing, **empty, **known, "ownership": ownership, **parts})
 
 

@@ -55,10 +55,11 @@ def scope(*, available: tuple[str, ...] = PROGRAMS, etcd: bool = True, state: st
         for program in PROGRAMS
     }
     fields: dict[str, Any] = dict.fromkeys(Scope.__dataclass_fields__)
+    fields |= {name: {} for name in ("secrets", "services", "service_accounts", "role_bindings")}
     return Scope(
         **fields
         | {"object": shoot, "now": NOW, "seed_name": "east", "ownership": Ownership(()), "etcd": main, "seed": SEED}
-        | {"deployments": running, "pod_roles": frozenset(), "extensions": ()}
+        | {"deployments": running, "pod_roles": frozenset(), "extensions": (), "backup_resources": ()}
     )
 
 
