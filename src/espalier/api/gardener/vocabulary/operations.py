@@ -86,7 +86,7 @@ class LastError(Observed, frozen=True):
 
 
 def reported_by(last: LastOperation | None, error: LastError | None) -> str:
-    """What a status says of an operation that has not finished, for the end of a message: `: TEXT`, or nothing."""
+    """The report of a status on an operation that has not finished, for the end of a message: `: TEXT`, or nothing."""
     text = error.description if error is not None else last.description if last is not None else ""
     return f": {text}" if text else ""
 
