@@ -101,7 +101,7 @@ class Garden:
             Satisfied.GARDENLET_READY if is_alive else SeedReason.SEED_STATUS_UNKNOWN,
             "" if is_alive else f"its gardenlet {since.format(key.name)}: check whether it runs",
         )
-        reported = [ready, *self._clock_condition(status, self._seed_leases.skew(key.name) if is_alive else 0.0)]
+        reported = [ready, *self._clock_condition(status, self._seed_leases.skew(key.name))]
         conditions = merged(status.conditions, reported, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
         # By version: the seed's gardenlet writes conditions beside this one.
@@ -112,8 +112,10 @@ class Garden:
             ControllerReason.LEASE_CHECK_SCHEDULED, "its Lease will be read again", after=self._config.monitor_period
         )
 
-    def _clock_condition(self, status: SeedStatus, skew: float) -> list[Condition]:
-        """Condition ClocksAgree; none while it is True and was never False."""
+    def _clock_condition(self, status: SeedStatus, skew: float | None) -> list[Condition]:
+        """Condition ClocksAgree; none while it is True and was never False, or if the skew is unknown."""
+        if skew is None:
+            return []
         if not skew:
             was_reported = condition_list.get(status.conditions, CLOCKS_AGREE) is not None
             return [Condition(CLOCKS_AGREE, "True", Satisfied.CLOCKS_AGREE, "")] if was_reported else []

@@ -53,13 +53,13 @@ class SeedLeases:
         """True if a Lease of the seed was ever seen."""
         return seed in self._seen
 
-    def skew(self, seed: str) -> float:
-        """Seconds by which the clock of a seed's gardenlet is certainly ahead of the garden's, or negative by which it
-        is behind; 0 if that is no more than `clock_skew`, or unknown."""
+    def skew(self, seed: str) -> float | None:
+        """Seconds by which the clock of a seed's gardenlet is at least ahead of the garden's; negative if it is behind,
+        0 if that is no more than `clock_skew`. None while the last renewals are too few, or differ.
+        """
         skews = self._skews.get(seed, [])
-        if len(skews) < _RENEWALS or not (all(skew > 0 for skew in skews) or all(skew < 0 for skew in skews)):
-            return 0.0
-        return min(skews, key=abs)
+        signs = {(skew > 0) - (skew < 0) for skew in skews}
+        return min(skews, key=abs) if len(skews) == _RENEWALS and len(signs) == 1 else None
 
     async def run(self) -> None:
         """Read the Leases every `monitor_period` seconds, until cancelled."""
@@ -83,14 +83,13 @@ class SeedLeases:
         for lease in leases.items:
             renewed = str((lease.tree.get("spec") or {}).get("renewTime", ""))
             if self._seen.get(lease.name, ("", 0.0))[0] != renewed:
-                self._skews[lease.name] = [*self._skews.get(lease.name, []), self._skew_of(renewed, before, at)]
-                del self._skews[lease.name][:-_RENEWALS]
+                time = parse_timestamp(renewed)
+                if time is not None and before is not None:
+                    skews = [*self._skews.get(lease.name, []), self._skew_of(time, before, at)]
+                    self._skews[lease.name] = skews[-_RENEWALS:]
                 self._seen[lease.name] = (renewed, now)
 
-    def _skew_of(self, renewed: str, before: datetime | None, at: datetime) -> float:
+    def _skew_of(self, renewed: datetime, before: datetime, at: datetime) -> float:
         """The skew of a clock that showed `renewed` between two times of this one; 0 within `clock_skew`."""
-        time = parse_timestamp(renewed)
-        if time is None or before is None:
-            return 0.0
-        ahead, behind = (time - at).total_seconds(), (before - time).total_seconds()
+        ahead, behind = (renewed - at).total_seconds(), (before - renewed).total_seconds()
         return ahead if ahead > self._config.clock_skew else -behind if behind > self._config.clock_skew else 0.0
