@@ -86,12 +86,13 @@ def reported_after(
             due.append(overdue.complete(scope, [synced_condition], now))
     # A requested change may end what failed before: nobody should give up until it is judged.
     failure = _failure(scope, ready, outcome) if scope.settling is None else None
+    invalid = _spec_problem(scope) if not scope.is_undecided else None
     others = (
         synced_condition,
         kubeconfig_condition,
         certificates.condition(scope, now) if not scope.is_deleted else None,
         progress.condition_of(scope, ready, failure),
-        _spec_condition(scope),
+        _spec_condition(scope, invalid),
     )
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     is_record = readiness.is_management_cluster_record(scope) and ready.status == "True"  # there is nothing to do
@@ -99,7 +100,7 @@ def reported_after(
     new = ClusterStatus(
         conditions=_with_times(scope, [*parts, ready, *filter(None, others)], now),
         phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
-        spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else _spec_problem(scope) is None,
+        spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else invalid is None,
         ready=ready.status == "True",
         control_plane_ready=condition_list.is_true(parts, names.CONTROL_PLANE_READY),
         failure_reason=failure.reason if failure else None,
@@ -125,12 +126,11 @@ def _parts(scope: Scope) -> list[Condition]:
     ]
 
 
-def _spec_condition(scope: Scope) -> Condition | None:
+def _spec_condition(scope: Scope, invalid: Wait | None) -> Condition | None:
     """Condition SpecValid, which exists while it is False; the present one until the spec is judged."""
     if scope.is_undecided:
         present = condition_list.get(scope.status.conditions, names.SPEC_VALID)
         return msgspec.structs.replace(present) if present is not None else None
-    invalid = _spec_problem(scope)
     return _false(names.SPEC_VALID, invalid) if invalid is not None else None
 
 
