@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -18,10 +19,14 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
 from espalier.api.gardener.vocabulary.operations import Condition, LastOperation
 from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.resource import Resource
 from espalier.cli.backups.election_times import read_times
 from espalier.cli.kit.failures import Usage
 from espalier.cli.programs.garden import config_of
+from espalier.cli.shoots.shoot_moves import check_seed
 from espalier.cli.shoots.shoot_plan import Plan, Seen, bad_case, good_case
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.garden.operations import failure, has_settled, pending_tasks
 
@@ -189,3 +194,11 @@ def test_programs_get_names_of_fields_as_elsewhere() -> None:
     facts = Plan.of(seen("west", seed("east"), seed("west"))).facts()
     assert {"goodCase", "badCase", "isSourceAlive", "atRisk", "timesNote"} <= facts.keys()
     assert not [name for name in facts if "_" in name]
+
+
+async def test_seeds_that_may_not_be_listed_are_not_judged() -> None:
+    class Tenant:
+        async def list(self, resource: Resource) -> None:
+            raise Forbidden.of(f"{resource.plural} is forbidden")
+
+    await check_seed(cast(Client, Tenant()), "mars")

@@ -15,7 +15,6 @@ from espalier.api.gardener.garden.cloud_profile import CloudProfile
 from espalier.api.gardener.garden.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.resource import Key
-from espalier.api.text.listing import first
 from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.connecting import connection
@@ -23,7 +22,7 @@ from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.printing import output
 from espalier.cli.kit.printing.layout import MOST_LINES, Table
 from espalier.cli.kit.printing.progress import Progress
-from espalier.cli.shoots.shoot_moves import move
+from espalier.cli.shoots.shoot_moves import move, no_seed
 from espalier.cli.shoots.shoots import timeout_, waiting_time
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, Forbidden, NotFound
@@ -113,7 +112,7 @@ async def evacuate(
         without_seed = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
         for seed in filter(None, (name, destination)):
             if seed not in existing | without_seed:
-                raise Failure(f"there is no seed {seed!r}; existing: {first(sorted(existing), 20) or 'none'}")
+                raise no_seed(seed, existing)
         if destination == name:
             raise Failure(f"--to: found {name}, which is the seed to evacuate; name another one")
         if dry_run:

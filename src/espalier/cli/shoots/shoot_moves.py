@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import aclosing
 
 from espalier.api.gardener.garden.seed import Seed
@@ -19,14 +20,19 @@ from espalier.kube.errors import Forbidden, NotFound
 from espalier.shoots.garden.operations import failure, has_settled, pending_tasks
 
 
+def no_seed(name: str, existing: Iterable[str]) -> Failure:
+    """The failure of a command that names a seed that there is not."""
+    return Failure(f"there is no seed {name!r}; existing: {first(sorted(existing), 20) or 'none'}")
+
+
 async def check_seed(client: Client, name: str) -> None:
     """Raises `Failure` with the existing seeds if there is none of this name; not for people who may not list them."""
     try:
-        existing = sorted(seed.name for seed in (await client.list(Seed.resource)).items)
+        existing = {seed.name for seed in (await client.list(Seed.resource)).items}
     except (Forbidden, NotFound):
         return
     if name not in existing:
-        raise Failure(f"there is no seed {name!r}; existing: {first(existing, 20) or 'none'}")
+        raise no_seed(name, existing)
 
 
 async def move(client: Client, key: Key, destination: str, *, give_up_source: bool = False) -> None:
