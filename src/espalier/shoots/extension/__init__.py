@@ -6,7 +6,7 @@
 from espalier.shoots.extension.actuator import Actuator, Request, Result, StatelessActuator
 from espalier.shoots.extension.attempt import Extension, by_namespace
 from espalier.shoots.extension.controller import controller_of, leases_of
-from espalier.shoots.extension.dependents import Dependents, digest_of, has_digest, with_digest
+from espalier.shoots.extension.dependents import Dependents, data_digest, has_digest, with_digest
 from espalier.shoots.extension.errors import OperationFailed, StateInvalid, StateTooLarge, Stopped
 from espalier.shoots.extension.lease import Lease, Leases
 from espalier.shoots.extension.operation import operation_of
@@ -28,7 +28,7 @@ __all__ = [
     "Stopped",
     "by_namespace",
     "controller_of",
-    "digest_of",
+    "data_digest",
     "has_digest",
     "leases_of",
     "operation_of",

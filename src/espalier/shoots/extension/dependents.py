@@ -39,13 +39,13 @@ DIGEST = "digest-of-data"
 def with_digest(object_: Object) -> Object:
     """A transform for caches of Secrets and ConfigMaps: metadata, and a digest of the values of `data`."""
     data = object_.tree.get("data")
-    digest = digest_of(data if isinstance(data, dict) else {})
+    digest = data_digest(data if isinstance(data, dict) else {})
     metadata = object_.metadata
     metadata.annotations = {**metadata.annotations, DIGEST: digest}
     return metadata_only(object_)
 
 
-def digest_of(data: Mapping[str, str]) -> str:
+def data_digest(data: Mapping[str, str]) -> str:
     """The digest of the values of `data`, as API servers store them. Their keys do not count: what is copied from one
     Secret into another may have another one."""
     return hashlib.sha256(msgspec.json.encode(sorted(data.values()))).hexdigest()

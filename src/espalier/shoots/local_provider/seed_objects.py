@@ -33,7 +33,7 @@ from espalier.shoots.extension import (
     Request,
     Result,
     StatelessActuator,
-    digest_of,
+    data_digest,
     has_digest,
 )
 from espalier.shoots.local_provider.cloud import TYPE
@@ -158,14 +158,14 @@ def replacing(live: Object, data: Mapping[str, str]) -> Tree:
 def _is_config_edited(secrets: Cache, object_: Object) -> bool:
     """See `Dependents.are_edited`."""
     spec = object_.decode(OperatingSystemConfig).spec
-    key, wanted = Key(object_.namespace, user_data_secret(object_)), digest_of(_stored(user_data(spec)))
+    key, wanted = Key(object_.namespace, user_data_secret(object_)), data_digest(_stored(user_data(spec)))
     return spec.purpose == PROVISION and not has_digest(secrets, key, wanted)
 
 
 def _is_control_plane_edited(config_maps: Cache, object_: Object) -> bool:
     """See `Dependents.are_edited`. A spec that can't be read is reported by its reconcile."""
     try:
-        wanted = digest_of(_configured(object_.decode(ControlPlane).spec))
+        wanted = data_digest(_configured(object_.decode(ControlPlane).spec))
     except UNREADABLE:
         return False
     return not has_digest(config_maps, Key(object_.namespace, _configuration(object_)), wanted)

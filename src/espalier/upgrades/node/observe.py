@@ -110,7 +110,7 @@ class NodeScope:
         return self.upgrade.is_completed and not self.is_outdated and self.running is None
 
     @property
-    def believed(self) -> Sequence[Condition]:
+    def credible_conditions(self) -> Sequence[Condition]:
         """The conditions that were reported before. None if they say that the kubelet was upgraded, and the node shows
         that it was not: somebody has edited them, and any step may be left."""
         before = self.upgrade.status.conditions
@@ -119,12 +119,12 @@ class NodeScope:
     @property
     def done(self) -> frozenset[str]:
         """The conditions of the steps that its status reports as done."""
-        return status.done(self.believed, self.steps)
+        return status.done(self.credible_conditions, self.steps)
 
     @property
     def are_all_done(self) -> bool:
         """True if its status reports every step as done."""
-        return status.are_all_done(self.believed, self.steps)
+        return status.are_all_done(self.credible_conditions, self.steps)
 
     @property
     def current(self) -> tuple[NodeStep, Condition] | None:
@@ -249,7 +249,7 @@ class NodeScope:
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [condition for condition in before if condition.type != names.READY]
-        return status.conditions(self.believed, self.pod, self.drain_waits_for, steps=self.steps)
+        return status.conditions(self.credible_conditions, self.pod, self.drain_waits_for, steps=self.steps)
 
 
 def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:
