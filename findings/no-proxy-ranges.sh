@@ -15,9 +15,8 @@
 # For users:     EKS Anywhere's proxyConfiguration, and most clusters behind a proxy, exclude Pods and Services by their
 #                ranges, and in a pod the API server is an address of these. A controller with one client goes on; one
 #                with another asks the proxy for 10.96.0.1, and gets 403 or a timeout. Name that address as well.
-# Espalier:      its clients of API servers, and `espalier image push`, read NO_PROXY as Go does:
-#                src/espalier/kube/connection/proxies.py, tests/unit/kube/test_proxies.py. Commands that copy images of
-#                releases, and requests to GitHub's API, go by aiohttp: name addresses there.
+# Espalier:      its clients of API servers, of registries and of GitHub's API read NO_PROXY as Go does:
+#                src/espalier/kube/connection/proxies.py, tests/unit/kube/test_proxies.py.
 #
 # Needs Go (its standard library only). 192.0.2.0/24 is nobody's: a direct request is given up after a second.
 set -euo pipefail

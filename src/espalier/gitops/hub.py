@@ -15,6 +15,7 @@ from espalier.api.text.printable import in_one_line
 from espalier.api.text.redaction import concealed
 from espalier.api.trees import json_trees
 from espalier.gitops.repository import GitError
+from espalier.kube.connection.proxies import by_environment
 
 SERVER, API = "https://github.com", "https://api.github.com"
 SCOPE = "repo"
@@ -104,7 +105,7 @@ class Hub:
             "User-Agent": "espalier",
             "X-GitHub-Api-Version": "2022-11-28",
         }
-        return aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT, trust_env=True)
+        return aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT, middlewares=(by_environment,))
 
     async def _check_owner(self, session: aiohttp.ClientSession) -> None:
         """Raises `GitError` for an owner that the token can create no repository for."""

@@ -45,6 +45,16 @@ def served(story: Callable[[GitHub], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
+def test_login_of_netrc_is_not_sent_beside_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login anna password other\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    async def story(server: GitHub) -> None:
+        assert not await hub(server).exists()
+
+    served(story)
+
+
 @pytest.mark.parametrize("scopes", ["repo", "gist, repo", None])
 @pytest.mark.parametrize(("owner", "is_personal"), [("garden", False), ("anna", True), ("Anna", True)])
 def test_a_missing_repository_is_created_private(owner: str, scopes: str | None, *, is_personal: bool) -> None:

@@ -23,6 +23,7 @@ from espalier.cli.kit.connecting.registry_credentials import CredentialsFailed, 
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.printing import output
 from espalier.cli.kit.printing.progress import Progress
+from espalier.kube.connection.proxies import by_environment
 from espalier.kube.connection.tls import trust
 from espalier.releases import Releases
 
@@ -131,7 +132,8 @@ class Transport(msgspec.Struct, frozen=True):
         known: dict[str, HttpRegistry] = {}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=registries.SECONDS, sock_read=registries.SECONDS)
         connector = aiohttp.TCPConnector(ssl=context)
-        async with aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=True) as session:
+        ways = (by_environment,)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector, middlewares=ways) as session:
 
             def registry_of(host: str) -> HttpRegistry:
                 if host not in known:

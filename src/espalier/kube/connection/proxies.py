@@ -6,8 +6,13 @@ The rules are those of golang.org/x/net/http/httpproxy, so that kubectl and Espa
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -23,6 +28,21 @@ def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
     if any(_excludes(entry.strip().lower(), host, port) for entry in _variable(environment, "no_proxy").split(",")):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+async def by_environment(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """A middleware of aiohttp's sessions: each request, redirected ones too, goes the way of `proxy_for`.
+
+    In place of `trust_env`, which reads no ranges in NO_PROXY, and adds a login of ~/.netrc to requests that have one.
+    """
+    from aiohttp import encode_basic_auth  # noqa: PLC0415  who has no session need not load it
+    from yarl import URL  # noqa: PLC0415
+
+    if proxy := proxy_for(str(request.url), os.environ):
+        url = URL(proxy)
+        login = {"Authorization": encode_basic_auth(url.user, url.password or "")} if url.user else {}
+        request.update_proxy(url.with_user(None), None, login)
+    return await handler(request)
 
 
 def _variable(environment: Mapping[str, str], name: str) -> str:
