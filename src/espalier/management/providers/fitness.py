@@ -19,6 +19,8 @@ from espalier.management.providers.components import (
 )
 
 _CLUSTER_API = (CORE, BOOTSTRAP, CONTROL_PLANE)
+_OF_ITS_RELEASES = ("infrastructure-docker",)
+"""Infrastructure providers that are released with Cluster API, in its versions."""
 _ADDRESSES = "ipam-"
 """The start of the labels of providers that give addresses, which an infrastructure provider may use."""
 
@@ -51,10 +53,12 @@ def problems(providers: Sequence[ProviderComponents], needed: Needed) -> Iterato
     for resource in etcd:
         if not any(provider.definition(resource) for provider in providers):
             yield f"no provider with kind {resource.kind}, which etcd outside of the control plane needs: add it"
+    core = by_label.get(CORE)
     for provider in providers:
         yield from _of_provider(provider, right, etcd, needed)
+        if provider in right and numbers(provider.version):
+            yield from _infrastructure_version(provider, core, needed.wanted.get(provider.label, ""))
     yield from _certificates(providers, by_label.get(CERT_MANAGER))
-    core = by_label.get(CORE)
     if core is None:
         return
     own = [by_label[label] for label in _CLUSTER_API if label in by_label]
@@ -77,16 +81,11 @@ def _of_provider(
     if not is_known and provider not in right:
         yield f"{file}: found provider {label}, which the cluster does not need: remove it from the folder"
         return
-    running, wanted = needed.running.get(label, ""), needed.wanted.get(label, "")
+    running = needed.running.get(label, "")
     if not numbers(provider.version):
         yield f"{file}: its version can't be told: put it into {label}/VERSION/, as in a repository of clusterctl"
     elif numbers(provider.version)[:3] < numbers(running)[:3]:
         yield f"{file}: found version {provider.version}, allowed is {running}, which runs now, or a newer one"
-    elif is_infrastructure and wanted and minor_of(provider.version) != minor_of(wanted):
-        yield (
-            f"{file}: found version {provider.version}, allowed are versions {minor_of(wanted)} with this release: "
-            f"it has {wanted}"
-        )
     definition = provider.definition(needed.infrastructure)
     if not is_infrastructure or definition is None:
         return
@@ -102,6 +101,20 @@ def _of_provider(
         yield (
             f"{file}: kind {kind} has no label of a contract, cluster.x-k8s.io/{installed.NEW} or {installed.OLD}: "
             "Cluster API would not use it"
+        )
+
+
+def _infrastructure_version(
+    provider: ProviderComponents, core: ProviderComponents | None, of_release: str
+) -> Iterator[str]:
+    """The minor version that the release names; of a provider that Cluster API releases, Cluster API's."""
+    is_of_core = provider.label in _OF_ITS_RELEASES
+    wanted = (core.version if core else "") if is_of_core else of_release
+    if numbers(wanted) and minor_of(provider.version) != minor_of(wanted):
+        source = f"with {CORE}" if is_of_core else "with this release"
+        yield (
+            f"{provider.file}: found version {provider.version}, allowed are versions {minor_of(wanted)} {source}: "
+            f"it has {wanted}"
         )
 
 

@@ -16,6 +16,7 @@ from espalier.management.providers.fitness import Needed, problems
 from espalier.providers.registry import PROVIDERS
 
 VSPHERE = PROVIDERS["VSphereDatacenterConfig"].infrastructure.cluster
+DOCKER = PROVIDERS["DockerDatacenterConfig"].infrastructure.cluster
 NEEDED = Needed(VSPHERE, {"infrastructure-vsphere": "v1.16.1-eks-a-1"})
 VERSION = "v1.13.5"
 
@@ -93,6 +94,16 @@ def test_components_that_do_not_fit_are_refused(
 ) -> None:
     (problem,) = problems(providers, needed)
     assert told in problem
+
+
+@pytest.mark.parametrize(("version", "fits"), [("v1.14.2", True), ("v1.14.1", True), ("v1.13.2-eks-a-1", False)])
+def test_docker_provider_goes_with_cluster_api(version: str, *, fits: bool) -> None:
+    """It is released with Cluster API, which may be newer than that of the release."""
+    newer = [provider(label, "v1.14.2") for label in (CORE, BOOTSTRAP, CONTROL_PLANE)]
+    docker = provider("infrastructure-docker", version, definition(DOCKER.group_resource, DOCKER.version, v1beta2="v1"))
+    needed = Needed(DOCKER, {"infrastructure-docker": "v1.13.2-eks-a-1"})
+    told = f"found version {version}, allowed are versions 1.14 with cluster-api: it has v1.14.2"
+    assert [problem.partition(": ")[2] for problem in problems([*newer, docker], needed)] == ([] if fits else [told])
 
 
 def test_etcd_needs_its_own_providers() -> None:
