@@ -29,7 +29,6 @@ FACTS = {
     "clusters/design/render/kubeadm.py": "flags and feature gates that kubeadm knows since, or until, a version",
     "etcd/database/backend.py": "the format of the database that is written",
     "providers/docker/render.py": "kubelets know failCgroupV1 since 1.31",
-    "releases/catalog.py": "an example in a message",
     "simulator/etcd/state/core.py": "the protocol and the format of data that the simulated etcd has",
     "upgrades/node/cluster_configuration.py": "versions in which kubeadm lost feature gates",
 }

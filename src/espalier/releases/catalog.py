@@ -23,7 +23,7 @@ from espalier.api.meta import ObjectMeta
 from espalier.api.text.versions import parsed
 from espalier.api.text.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
-from espalier.releases.distro import Distro, IncompleteDistro, distro_of, mismatch
+from espalier.releases.distro import Distro, IncompleteDistro, distro_of, mismatch, of_other_versions
 from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of
 
 __all__ = ["MalformedRelease", "Release", "Releases", "UnknownRelease", "release_name"]
@@ -180,10 +180,12 @@ class _Loading:
 
     def _release(self, entry: ReleaseEntry, field: str, document: Document) -> Release | None:
         if parsed(entry.version) is None:
-            self._add(document, f"{field}.version", entry.version, "not a semantic version", ["v0.26.0"])
+            self._add(document, f"{field}.version", entry.version, "not a semantic version", ["a version like v0.26.0"])
             return None
         if _moment(entry.date) is None:
-            self._add(document, f"{field}.date", entry.date, "not a date with time and zone", [_MOMENT])
+            self._add(
+                document, f"{field}.date", entry.date, "not a date with time and zone", [f"a date like {_MOMENT}"]
+            )
         try:
             bundles = self._read_bundles(entry.bundle_manifest_url)
         except ManifestError as error:
@@ -213,10 +215,12 @@ class _Loading:
                 field = f"spec.versionsBundles[{index}]"
                 if not _MINOR.fullmatch(bundle.kube_version):
                     message = "not a Kubernetes minor version"
-                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, message, ["1.35"])
+                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, message, ["a version like 1.36"])
                 if bundle.kube_version in seen:
                     self._add(document, f"{field}.kubeVersion", bundle.kube_version, "duplicate version")
                 seen.add(bundle.kube_version)
+                if (ends := bundle.end_of_standard_support) and not _DATE.fullmatch(ends):
+                    self._add(document, f"{field}.endOfStandardSupport", ends, "not a date", ["a date like 2027-06-28"])
                 self._read_distro(bundle, field, document)
         return self._bundles[url]
 
@@ -245,7 +249,12 @@ class _Loading:
                 of(distro_document, distro_document.problem(violation)) for violation in error.violations
             ]
             return
-        if problem := mismatch(f"{field}.kubeVersion", bundle.kube_version, self.distros[name]):
+        self._problems += [
+            of(distro_document, distro_document.problem(violation))
+            for violation in of_other_versions(self.distros[name])
+        ]
+        problem = mismatch(f"{field}.kubeVersion", bundle.kube_version, self.distros[name])
+        if problem and _MINOR.fullmatch(bundle.kube_version):
             self._problems.append(of(document, document.problem(problem)))
 
     def _add(self, document: Document, field: str, value: str, message: str, allowed: Sequence[str] = ()) -> None:
@@ -253,6 +262,7 @@ class _Loading:
 
 
 _MINOR = re.compile(r"[0-9]+\.[0-9]+")
+_DATE = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])")
 _MOMENT = "2026-08-14T00:00:00Z"
 
 

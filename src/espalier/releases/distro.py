@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -88,6 +89,9 @@ _IMAGES = (
 )
 
 
+_VERSIONED: Mapping[str, Callable[[str], object]] = {"kube_apiserver": parsed, "etcd": minor_of}
+"""Images whose tag has the version of what they run, and how it is read."""
+_VERSION_TAG = "a tag that begins with vMAJOR.MINOR.PATCH"
 _AUTHENTICATOR = "aws-iam-authenticator-image"
 
 
@@ -116,6 +120,9 @@ def distro_of(release: DistroRelease) -> Distro:
         except ValueError:
             image = uri or "nothing"
             violations.append(Violation("status.components", image, "repository/name:tag", f"no image for {asset}"))
+            continue
+        if field in _VERSIONED and not _VERSIONED[field](images[field].tag):
+            violations.append(Violation("status.components", uri, _VERSION_TAG, f"no version in the tag of {asset}"))
     if not violations and (range_ := etcd_range(images["kube_apiserver"].tag, images["etcd"].tag)):
         message = f"Kubernetes {minor_of(images['kube_apiserver'].tag)} can't use this etcd"
         violations.append(Violation("status.components", str(images["etcd"]), f"etcd {range_}", message))
@@ -135,6 +142,14 @@ def distro_of(release: DistroRelease) -> Distro:
         etcd_archive=next(archives, ""),
         **images,
     )
+
+
+def of_other_versions(distro: Distro) -> Iterator[Violation]:
+    """Images of Kubernetes with another tag than kube-apiserver's, by which kubeadm pulls all of them."""
+    for image in (distro.kube_controller_manager, distro.kube_scheduler, distro.kube_proxy):
+        if image.tag != distro.version:
+            message = f"kubeadm pulls {image.name} with the tag of kube-apiserver"
+            yield Violation("status.components", str(image), f"tag {distro.version}", message)
 
 
 class UnusableDistro(LookupError):

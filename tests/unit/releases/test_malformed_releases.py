@@ -151,7 +151,7 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "    version: v0.26.0",
             "    version: v0.26.0-",
             "releases.yaml:10: Release eks-a-release: spec.releases[0].version: not a semantic version; found "
-            "v0.26.0-; allowed: v0.26.0",
+            "v0.26.0-; allowed: a version like v0.26.0",
         ),
         (
             "releases.yaml",
@@ -246,6 +246,40 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "status.components: Kubernetes 1.36 can't use this etcd; found public.ecr.aws/eks-distro/etcd-io/etcd:"
             "v3.4.23-eks-1-36-1; allowed: etcd 3.5.24 to 3.7",
         ),
+        *(
+            (
+                "eks-distro/kubernetes-1-36-eks-1.yaml",
+                "etcd-io/etcd:v3.6.8-eks-1-36-1",
+                f"etcd-io/etcd:{tag}",
+                "status.components: no version in the tag of etcd-image; found public.ecr.aws/eks-distro/etcd-io/etcd:"
+                f"{tag}; allowed: a tag that begins with vMAJOR.MINOR.PATCH",
+            )
+            for tag in ("latest", "v3", "eks-1-36-1")
+        ),
+        (
+            "eks-distro/kubernetes-1-36-eks-1.yaml",
+            "kube-apiserver:v1.36.3-eks-1-36-1",
+            "kube-apiserver:latest",
+            "status.components: no version in the tag of kube-apiserver-image; found public.ecr.aws/eks-distro/"
+            "kubernetes/kube-apiserver:latest; allowed: a tag that begins with vMAJOR.MINOR.PATCH",
+        ),
+        (
+            "eks-distro/kubernetes-1-36-eks-1.yaml",
+            "kube-proxy:v1.36.3-eks-1-36-1",
+            "kube-proxy:v1.35.4-eks-1-35-1",
+            "status.components: kubeadm pulls kube-proxy with the tag of kube-apiserver; found public.ecr.aws/"
+            "eks-distro/kubernetes/kube-proxy:v1.35.4-eks-1-35-1; allowed: tag v1.36.3-eks-1-36-1",
+        ),
+        *(
+            (
+                "bundles-1.yaml",
+                "endOfStandardSupport: '2026-12-02'",
+                f"endOfStandardSupport: '{date}'",
+                f"spec.versionsBundles[0].endOfStandardSupport: not a date; found {date}; allowed: a date like "
+                "2027-06-28",
+            )
+            for date in ("soon", "02.12.2026", "2026-13-01")
+        ),
         (
             "eks-distro/kubernetes-1-36-eks-1.yaml",
             "name: coredns-image",
@@ -257,6 +291,12 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
 def test_each_problem_is_named(folder: Path, change: Change, file: str, old: str, new: str, sentence: str) -> None:
     change(file, old, new)
     assert any(sentence in problem for problem in problems(folder)), problems(folder)
+
+
+def test_one_wrong_version_is_one_problem(folder: Path, change: Change) -> None:
+    change("bundles-1.yaml", "kubeVersion: '1.36'", "kubeVersion: v1.36")
+    (problem,) = problems(folder)
+    assert "not a Kubernetes minor version; found v1.36; allowed: a version like 1.36" in problem
 
 
 def test_two_files_of_one_release_of_eks_distro(folder: Path, change: Change) -> None:

@@ -243,6 +243,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bundles["status"] = {}
     bundles["spec"] |= {"number": BUNDLES, "cliMinVersion": VERSION, "cliMaxVersion": VERSION}
     for entry in bundles["spec"]["versionsBundles"]:
+        entry.setdefault("endOfStandardSupport", "")  # a date, not any text
         complete(entry, of_fields(FIELDS.strip("\n").split("\n")))
         entry["cloudStack"] = DEPRECATED
     bundles["spec"]["versionsBundles"][0]["endOfStandardSupport"] = "2026-08-31"
