@@ -48,7 +48,7 @@ from espalier.clusters.act.workload_steps import (
 )
 from espalier.clusters.design.drift.gate import SPECS
 from espalier.clusters.observe.rules import messages
-from espalier.clusters.observe.rules.control_planes.etcd_settings import removed_setting
+from espalier.clusters.observe.rules.control_planes.etcd_settings import out_of_reach, removed_setting, step_obstacle
 from espalier.clusters.observe.rules.sharing import linked
 from espalier.clusters.observe.scope import Scope, read
 from espalier.clusters.plan import deleted
@@ -196,22 +196,33 @@ def check_in_place(scope: Scope) -> Decision:
 
 
 def check_etcd(scope: Scope) -> Decision:
-    """Reject an upgrade of etcd to a version that does not take its settings, before anything is written or paused."""
+    """Reject an upgrade of etcd to a version out of reach, or without its settings, before anything is written."""
     control_plane = next(iter(scope.capi_objects.of(KubeadmControlPlane.resource).values()), None)
     components = scope.components
     if control_plane is None or components is None:
         return Continue()
-    sentence = _removed_setting(control_plane.raw_spec, components.distro.etcd_version)
-    return (
-        Wait(Reason.ETCD_SETTINGS_REMOVED, f"KubeadmControlPlane {control_plane.key}: {sentence}")
-        if sentence
-        else Continue()
-    )
+    distro = components.distro
+    external = scope.capi_objects.etcd
+    machines = external.spec.etcdadm_config_spec.cloud_init_config if external is not None else None
+    # Whether members have the version of the spec already is not known here: going back is left to its controller.
+    if external and machines and (step := step_obstacle(machines.version, distro.etcd_version, is_reverted=True)):
+        name = f"{external.metadata.namespace}/{external.metadata.name}"
+        field = "spec.etcdadmConfigSpec.cloudInitConfig.version"
+        return Wait(Reason.ETCD_UPGRADE_REFUSED, f"EtcdadmCluster {name}: {field}: {step}")
+    if refused := _etcd_problem(control_plane.raw_spec, distro.etcd_version, distro.version):
+        reason, sentence = refused
+        return Wait(reason, f"KubeadmControlPlane {control_plane.key}: {sentence}")
+    return Continue()
 
 
 @lru_cache(maxsize=SPECS)
-def _removed_setting(spec: bytes, wanted: str) -> str:
-    return removed_setting({"spec": json_trees.decode(spec)}, wanted)
+def _etcd_problem(spec: bytes, wanted: str, kubernetes: str) -> tuple[Reason, str] | None:
+    control_plane = {"spec": json_trees.decode(spec)}
+    if sentence := out_of_reach(control_plane, wanted, kubernetes):
+        return Reason.ETCD_UPGRADE_REFUSED, sentence
+    if sentence := removed_setting(control_plane, wanted):
+        return Reason.ETCD_SETTINGS_REMOVED, sentence
+    return None
 
 
 async def settle(ctx: ClusterContext) -> Outcome:

@@ -295,6 +295,7 @@ NOT_BY_A_STEP = {
     "ClusterHandedOver": "of a move, during which nobody plans: `test_move`",
     "MoveRefused": "of a move, during which nobody plans: `test_move`",
     "ClusterBeingRestored": "of a restore, during which nobody plans: `test_move_by_folder`",
+    "EtcdUpgradeRefused": "of the etcd of a live control plane: `test_etcd_settings`",
     "EtcdSettingsRemoved": "of the settings of a live control plane: `test_etcd_settings`",
 }
 

@@ -317,6 +317,11 @@ class Reason(reference.Reason):
         "the etcd of the new release does not take a setting that somebody made in the KubeadmControlPlane; the "
         "message has its name and place",
     )
+    ETCD_UPGRADE_REFUSED = _person(
+        "EtcdUpgradeRefused",
+        "the etcd that runs can't become that of the release in one step; the message has both versions, and what is "
+        "allowed",
+    )
     IN_PLACE_UPGRADE_FAILED = _person(
         "InPlaceUpgradeFailed", "an in-place upgrade failed; the message has the machine and what to do"
     )
