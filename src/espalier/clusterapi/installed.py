@@ -1,7 +1,7 @@
 """The Cluster API of a management cluster, from its Deployments and definitions: what fails, and what ends. Pure.
 
-The version is that of the image of Cluster API's own manager, which clusterctl and EKS Anywhere label alike. Where it
-can't be told (simulations, images by digest), nothing is said of it.
+The version is that of the image of Cluster API's own manager, which clusterctl and EKS Anywhere label alike. Simulated
+ones have none.
 """
 
 from __future__ import annotations
@@ -42,21 +42,33 @@ NEEDED = (
 )
 """Kinds that every cluster consists of, in the version in which they are read and written."""
 OLD, NEW = "v1beta1", "v1beta2"
+MANAGER = "manager"
+"""The container of a provider's own program. Others beside it have versions of their own."""
 _MOST_NAMES = 3
 
 
 def version_of(deployments: Iterable[Tree]) -> str:
     """The version of Cluster API's own manager among Deployments: `1.14.2`; empty if none tells it."""
+    for image in _images(deployments):
+        tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+        if minor_of(tag):
+            return ".".join(map(str, numbers(tag)))
+    return ""
+
+
+def _images(deployments: Iterable[Tree]) -> Iterator[str]:
     for deployment in deployments:
         labels = deployment["metadata"].get("labels") or {}
-        if labels.get(PROVIDER_LABEL) != CORE:
-            continue
-        template = (deployment.get("spec") or {}).get("template") or {}
-        for container in (template.get("spec") or {}).get("containers") or ():
-            tag = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[2]
-            if minor_of(tag):
-                return ".".join(map(str, numbers(tag)))
-    return ""
+        if labels.get(PROVIDER_LABEL) == CORE and (image := manager_image(deployment)):
+            yield image
+
+
+def manager_image(deployment: Tree) -> str:
+    """The image of the manager of a Deployment, of its first container if none has that name; empty if it has none."""
+    template = (deployment.get("spec") or {}).get("template") or {}
+    containers = (template.get("spec") or {}).get("containers") or ()
+    images = {container.get("name"): str(container.get("image", "")) for container in containers}
+    return images.get(MANAGER) or next(iter(images.values()), "")
 
 
 def problems(version: str, definitions: Sequence[Tree], *, is_upgraded: bool = False) -> Iterator[str]:
@@ -100,6 +112,36 @@ def _gone(name: str, definition: Tree) -> Iterator[str]:
             f"CustomResourceDefinition {name}: found no version that is stored among {', '.join(known) or 'none'}; "
             "install the definitions of its provider again"
         )
+
+
+def unread(deployments: Iterable[Tree]) -> Iterator[str]:
+    """A warning about a Cluster API whose version its image does not tell."""
+    images = list(_images(deployments))
+    if images and not version_of(deployments):
+        tested = ", ".join(CLUSTER_API)
+        yield (
+            f"Cluster API: found image {images[0]}, which does not tell the version; allowed are versions {tested}: "
+            "check that it is one of them"
+        )
+
+
+def unsupported(version: str, kubernetes_versions: Iterable[str]) -> Iterator[str]:
+    """Warnings about versions of Kubernetes that Cluster API of a version does not support for workload clusters."""
+    known = CLUSTER_API.get(minor_of(version))
+    if known is None:
+        return
+    oldest, newest = known.workload
+    for kubernetes in sorted(set(kubernetes_versions), key=numbers):
+        first_patch = known.first_patches.get(kubernetes, "")
+        if first_patch and numbers(version) < numbers(first_patch):
+            advice = f"upgrade Cluster API to {first_patch} or a later one first"
+        elif first_patch or not numbers(kubernetes) or numbers(oldest) <= numbers(kubernetes) <= numbers(newest):
+            continue
+        else:
+            advice = "choose one of these, or another version of Cluster API"
+        patches = (minor for minor, patch in known.first_patches.items() if numbers(patch) <= numbers(version))
+        last = max((newest, *patches), key=numbers)
+        yield f"Kubernetes: found {kubernetes}, Cluster API {version} supports {oldest} to {last}; {advice}"
 
 
 def warnings(version: str, definitions: Sequence[Tree], infrastructure_kinds: Iterable[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.version_matrix import CLUSTER_API
 from espalier.clusterapi.infrastructures.infrastructure import GROUP
-from espalier.clusterapi.installed import problems, version_of, warnings
+from espalier.clusterapi.installed import manager_image, problems, unread, unsupported, version_of, warnings
 
 Tree = dict[str, Any]
 
@@ -55,6 +55,56 @@ def test_the_version_is_that_of_the_managers_image(image: str, version: str) -> 
 def test_no_containers_tell_no_version() -> None:
     labels = {"labels": {"cluster.x-k8s.io/provider": "cluster-api"}}
     assert version_of([{"metadata": {}}, {"metadata": labels}, {"metadata": labels, "spec": {"template": None}}]) == ""
+
+
+def test_a_program_beside_the_manager_tells_nothing() -> None:
+    both = deployment("example.org/cluster-api-controller:v1.14.2")
+    containers = both["spec"]["template"]["spec"]["containers"]
+    containers.insert(0, {"name": "kube-rbac-proxy", "image": "example.org/kube-rbac-proxy:v0.20.0"})
+    assert version_of([both]) == "1.14.2"
+    containers.pop()
+    assert manager_image(both) == "example.org/kube-rbac-proxy:v0.20.0"
+
+
+def test_an_image_without_a_version_is_warned_of() -> None:
+    image = "mirror.example:5000/cluster-api@sha256:00"
+    assert list(unread([deployment(image)])) == [
+        f"Cluster API: found image {image}, which does not tell the version; allowed are versions 1.13, 1.14: check "
+        "that it is one of them"
+    ]
+    assert list(unread([deployment("example.org/cluster-api-controller:v1.14.2"), deployment("x", "other")])) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "kubernetes", "warning"),
+    [
+        (
+            "1.13.5",
+            "1.37",
+            "Kubernetes: found 1.37, Cluster API 1.13.5 supports 1.30 to 1.36; upgrade Cluster API to 1.13.6 or a "
+            "later one first",
+        ),
+        (
+            "1.14.2",
+            "1.38",
+            "Kubernetes: found 1.38, Cluster API 1.14.2 supports 1.31 to 1.37; choose one of these, or another version "
+            "of Cluster API",
+        ),
+        (
+            "1.14.0",
+            "1.30",
+            "Kubernetes: found 1.30, Cluster API 1.14.0 supports 1.31 to 1.36; choose one of these, or another version "
+            "of Cluster API",
+        ),
+    ],
+)
+def test_kubernetes_that_it_does_not_support(version: str, kubernetes: str, warning: str) -> None:
+    assert list(unsupported(version, [kubernetes, "1.36", "", "latest"])) == [warning]
+
+
+@pytest.mark.parametrize("version", ["", "1.15.0", "1.13.6", "1.14.2"])
+def test_kubernetes_that_it_supports_is_not_named(version: str) -> None:
+    assert list(unsupported(version, ["1.35", "1.36", "1.37"])) == []
 
 
 @pytest.mark.parametrize("version", ["", *(minor.patch for minor in CLUSTER_API.values())])

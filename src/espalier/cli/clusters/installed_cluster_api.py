@@ -15,13 +15,12 @@ from espalier.kube.errors import Forbidden, NotFound
 
 
 async def check(
-    client: Client, providers: Providers, datacenters: Iterable[str] = (), *, is_upgraded: bool = False
+    client: Client, providers: Providers, clusters: Iterable[Tree] = (), *, is_upgraded: bool = False
 ) -> list[str]:
-    """Warnings about what later versions of Cluster API do not have. Raises `Failure` with all that does not work now.
+    """Warnings about what this Cluster API does not support for these clusters, and later ones do not have.
 
-    `datacenters` are the kinds in `datacenterRef` of the clusters that are asked about; `is_upgraded` says that a newer
-    Cluster API is about to be installed. Whoever may not read
-    Deployments or definitions learns nothing here.
+    Raises `Failure` with all that does not work now. `is_upgraded` says that a newer Cluster API is about to be
+    installed. Whoever may not read Deployments or definitions learns nothing here.
     """
     labels = f"{installed.PROVIDER_LABEL}={installed.CORE}"
     deployments = await _trees(client, DEPLOYMENT, installed.NAMESPACE, labels)
@@ -29,15 +28,16 @@ async def check(
     version = installed.version_of(deployments)
     if problems := list(installed.problems(version, definitions, is_upgraded=is_upgraded)):
         raise Failure("\nerror: ".join(f"{problem}. Nothing was changed" for problem in problems))
-    chosen = [providers[kind] for kind in datacenters if kind in providers]
-    kinds = {provider.infrastructure.cluster.kind for provider in chosen}
-    return list(installed.warnings(version, definitions, kinds))
-
-
-def datacenters_of(trees: Iterable[Tree]) -> set[str]:
-    """The kinds in `datacenterRef` of Clusters among manifests."""
-    references = [(tree.get("spec") or {}).get("datacenterRef") for tree in trees]
-    return {str(reference.get("kind", "")) for reference in references if isinstance(reference, dict)}
+    specs = [spec for tree in clusters if isinstance(spec := tree.get("spec"), dict)]
+    references = [reference for spec in specs if isinstance(reference := spec.get("datacenterRef"), dict)]
+    datacenters = {str(reference.get("kind", "")) for reference in references}
+    kinds = {providers[kind].infrastructure.cluster.kind for kind in datacenters if kind in providers}
+    kubernetes = {str(spec.get("kubernetesVersion") or "") for spec in specs}
+    return [
+        *installed.unread(deployments),
+        *installed.unsupported(version, kubernetes),
+        *installed.warnings(version, definitions, kinds),
+    ]
 
 
 async def _trees(client: Client, resource: Resource, namespace: str | None = None, labels: str = "") -> list[Tree]:

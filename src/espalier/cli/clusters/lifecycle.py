@@ -201,8 +201,7 @@ async def push(
             if exchanged:
                 progress.say(f"cluster {key}: release {own} replaces spec.bundlesRef, which is deprecated")
             # Nothing of the cluster is written before all checks have passed, except the release that it needs.
-            kinds = installed_cluster_api.datacenters_of([tree])
-            notices = tuple(await installed_cluster_api.check(client, PROVIDERS, kinds))
+            notices = tuple(await installed_cluster_api.check(client, PROVIDERS, [tree]))
             if dry_run != "server":
                 notices += await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
             for notice in (*notices, *await preflight.judge(PROVIDERS, client, documents_)):

@@ -198,7 +198,7 @@ async def _unfit(client: Client, provider: Provider, providers: Providers) -> li
             f"it does not serve {kind.kind} of {kind.api_version}: install the infrastructure provider there"
         )
     try:
-        await installed_cluster_api.check(client, providers, [provider.links.datacenter.kind])
+        await installed_cluster_api.check(client, providers)
     except Failure as failure:
         reasons.append(str(failure))
     return reasons

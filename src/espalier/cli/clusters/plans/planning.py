@@ -61,8 +61,7 @@ class PlanRequest:
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
         """Each Cluster of the manifest with the objects that it links; later Clusters see the earlier ones."""
         trees = [tree for _, tree in documents.in_namespace(self._documents, namespace)]
-        kinds = installed_cluster_api.datacenters_of(trees)
-        ending = await installed_cluster_api.check(client, self._providers, kinds)
+        ending = await installed_cluster_api.check(client, self._providers, trees)
         self._ending = (*ending, *await _of_absent_namespaces(client, trees))
         others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
         clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]

@@ -9,9 +9,8 @@ from espalier.api.core import DEPLOYMENT
 from espalier.api.eksa.releases.release import VersionsBundle
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.vocabulary.metadata_keys import SIMULATED_PROVIDERS
-from espalier.api.meta import Tree
 from espalier.cli.install import manifests
-from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
+from espalier.clusterapi.installed import CORE, PROVIDER_LABEL, manager_image
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 
@@ -145,9 +144,8 @@ def _is_of(item: Object, component: Component) -> bool:
 
 
 def _version(item: Object) -> str:
-    """The tag of the image of a Deployment's first container; else its digest, or all of it."""
-    spec: Tree = item.tree["spec"]["template"]["spec"]
-    return _tag(str(spec["containers"][0].get("image", "")))
+    """The tag of the image of a Deployment's manager; else its digest, or all of it."""
+    return _tag(manager_image(item.tree))
 
 
 def _tag(image: str) -> str:
