@@ -40,6 +40,8 @@ class KubernetesMinor:
     """The oldest minor version of containerd whose CRI its kubelet takes."""
     ends: str
     """End of patch releases upstream."""
+    lost_gates: frozenset[str] = frozenset()
+    """Feature gates of kube-apiserver and kubelet that the version before has."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,17 @@ class Row:
         return tuple(minors[max(0, last - 2) : last + 1])
 
 
+# pkg/features of Kubernetes, and of apiserver; `tests/contracts/test_api_server_flags.py` asks the program.
+_LOST_IN_1_37 = """
+APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
+AuthorizeWithSelectors BtreeWatchCache ConsistentListFromCache GangScheduling JobBackoffLimitPerIndex
+JobPodReplacementPolicy JobSuccessPolicy LogarithmicScaleDown OrderedNamespaceDeletion PodLifecycleSleepAction
+PodLifecycleSleepActionAllowZero PreventStaticPodAPIReferences RelaxedDNSSearchValidation
+ResilientWatchCacheInitialization RetryGenerateName SchedulerQueueingHints SidecarContainers
+StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration
+WorkloadAwarePreemption
+"""
+
 # https://kubernetes.io/releases/<minor>/ for the ends; cmd/kubeadm/app/constants/constants.go of each patch version for
 # etcd, CoreDNS and pause; the newest etcd is that of kubeadm 1.37's table of supported versions (1.34 to 1.36: 3.7.0).
 # containerd: cmd/kubelet/app/server.go, which uses the kubelet's own cgroup driver up to 1.37 if a runtime has no
@@ -122,7 +135,10 @@ KUBERNETES: Mapping[str, KubernetesMinor] = {
     "1.34": KubernetesMinor("1.34.4", "3.6.5-0", "3.5.24", "3.7", "1.12.1", "3.10.1", "2.3.7", "1.7", "2026-10-27"),
     "1.35": KubernetesMinor("1.35.4", "3.6.6-0", "3.5.24", "3.7", "1.13.1", "3.10.1", "2.3.7", "1.7", "2027-02-28"),
     "1.36": KubernetesMinor("1.36.3", "3.6.8-0", "3.5.24", "3.7", "1.14.2", "3.10.2", "2.3.7", "1.7", "2027-06-28"),
-    "1.37": KubernetesMinor("1.37.2", "3.7.0-0", "3.5.24", "3.7", "1.14.6", "3.10.2", "2.4.2", "1.7", "2027-10-28"),
+    "1.37": KubernetesMinor(
+        *("1.37.2", "3.7.0-0", "3.5.24", "3.7", "1.14.6", "3.10.2", "2.4.2", "1.7", "2027-10-28"),
+        lost_gates=frozenset(_LOST_IN_1_37.split()),
+    ),
 }
 
 # https://etcd.io/docs/v3.6/upgrades/upgrade_3_6/ and https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/.
@@ -205,6 +221,12 @@ def minor_of(version: str) -> str:
     """The minor version of `v3.6.8-0`: `3.6`; empty if the text has fewer than two numbers."""
     version_numbers = numbers(version)
     return f"{version_numbers[0]}.{version_numbers[1]}" if len(version_numbers) > 1 else ""
+
+
+def lost_gates(kubernetes: str) -> frozenset[str]:
+    """Feature gates that a minor version of Kubernetes has no more, as far as they are known."""
+    earlier = (row for minor, row in KUBERNETES.items() if numbers(minor) <= numbers(kubernetes))
+    return frozenset[str]().union(*(row.lost_gates for row in earlier))
 
 
 def etcd_range(kubernetes: str, etcd: str) -> str:

@@ -424,6 +424,13 @@ def _matrix() -> Iterator[str]:
             for minor, row in version_matrix.KUBERNETES.items()
         ),
     )
+    for minor, kubernetes in version_matrix.KUBERNETES.items():
+        if kubernetes.lost_gates:
+            gates = ", ".join(f"`{gate}`" for gate in sorted(kubernetes.lost_gates))
+            yield from (
+                "",
+                f"Kubernetes {minor} has lost feature gates, and a Cluster that sets one is refused: {gates}.",
+            )
     yield ""
     yield from _table(
         ("Cluster API", "Kubernetes of management clusters", "of workload clusters", "cert-manager", "support ends"),

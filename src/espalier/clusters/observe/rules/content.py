@@ -27,7 +27,7 @@ from espalier.clusters.design.provider import Provider, Providers
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.observe.rules import connections, networks, numbers, unsupported
 from espalier.clusters.observe.rules.control_planes import api_server, identity
-from espalier.clusters.observe.rules.machines import kubelet
+from espalier.clusters.observe.rules.machines import feature_gates, kubelet
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) can't be created or changed "
@@ -61,6 +61,7 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
         *_strategies(spec),
         *kubelet.violations(spec),
         *api_server.violations(spec),
+        *feature_gates.violations(spec),
         *_packages(spec),
         *unsupported.violations(spec, providers),
     ]

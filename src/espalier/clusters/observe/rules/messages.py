@@ -302,6 +302,7 @@ def lacks_images_of_bottlerocket(parts: str) -> str:
 PROVIDER_ID = "the infrastructure provider sets it; remove the field"
 BUILT_FLAG = "this flag is set from the cluster's configuration, and another value would break it; remove it"
 FLAG_VALUE = "with this value the API server does not start, or nodes can't join; change it, or remove the flag"
+LOST_GATE = "this version has lost the feature gate, and does not start with it; remove it, also before an upgrade"
 UNKNOWN_FLAG = (
     "no supported version of kube-apiserver lists this flag, and kube-apiserver does not start with unknown flags"
 )
