@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -39,6 +40,20 @@ def test_programs_do_not_hold_pipe_of_waiting_command() -> None:
     finally:
         program.communicate(b"\n")
         os.close(read)
+
+
+async def test_interrupted_command_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, program = tmp_path / "started", tmp_path / "program"
+    os.mkfifo(started)
+    program.write_text(f"#!/bin/sh\necho $$ > {started}\nexec sleep 600\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    command = asyncio.create_task(up._detach(Home(tmp_path), [], 600.0))
+    process = int(await asyncio.to_thread(started.read_text))
+    command.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await command
+    assert not Path(f"/proc/{process}").exists()
 
 
 @pytest.mark.parametrize(

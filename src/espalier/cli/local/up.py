@@ -330,15 +330,16 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
     os.close(write)
     with Progress() as progress:
         progress.wait("starting the local environment")
-        reader, protocol = asyncio.StreamReader(), None
-        protocol = asyncio.StreamReaderProtocol(reader)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(read, "rb"))
         try:
             async with asyncio.timeout(seconds):
-                answer = (await reader.read()).decode(errors="replace")
+                answer = await _answer(read)
         except TimeoutError:
             process.kill()
             raise Overdue(f"the local environment did not serve within {seconds:g} s; see {home.log}") from None
+        except asyncio.CancelledError:
+            process.terminate()  # its session is its own: no Ctrl-C reaches it, and `down` does not know it yet
+            await asyncio.to_thread(process.wait)
+            raise
         code, _, text = answer.partition(" ")
         if code.isdecimal():
             failure = Failure(text)
@@ -353,6 +354,13 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
             + (f", serving at {running.url}" if running else "")
         )
         _how_to_go_on(progress, home)
+
+
+async def _answer(descriptor: int) -> str:
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(descriptor, "rb"))
+    return (await reader.read()).decode(errors="replace")
 
 
 @click.command(cls=Command)
