@@ -128,6 +128,10 @@ def test_an_older_version_is_refused(asked: WantedConfiguration, why: str) -> No
     assert why in obstacle(tree, asked)
     assert obstacle(tree, WantedConfiguration(NEW, "v3.6.6")) == ""
     assert obstacle({**tree, "kubernetesVersion": 5}, asked).startswith("found kubernetesVersion nothing")
+    assert obstacle(tree, WantedConfiguration(NEW, "v3.8.0")) == (
+        "etcd v3.6.6 can't become v3.8.0: it is upgraded one minor version at a time; upgrade to a release with etcd "
+        "3.7 first"
+    )
     assert obstacle({**tree, "kubernetesVersion": "stable"}, asked).startswith(
         "found kubernetesVersion stable, allowed"
     )

@@ -16,6 +16,7 @@ from espalier.api.text.violations import ManifestError
 from espalier.api.trees import yaml_text
 from espalier.api.trees.json_trees import decode
 from espalier.api.trees.yaml_trees import trees
+from espalier.api.version_matrix import etcd_minors_for, minor_of
 from espalier.clusterapi.changes.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETCD_PARTS
 from espalier.clusterapi.kubernetes_versions import minor
 
@@ -86,6 +87,12 @@ def obstacle(configuration: Tree, requested: WantedConfiguration) -> str:
     old, new = (parsed(tag) if isinstance(tag, str) else None for tag in (before, after))
     if old is not None and new is not None and new.finalize_version() < old.finalize_version():
         return f"etcd {in_one_line(str(before))} is newer than {after}: kubeadm does not downgrade it"
+    reachable = etcd_minors_for(str(before)) if old is not None and new is not None else ()
+    if reachable and minor_of(str(after)) not in reachable:
+        return (
+            f"etcd {in_one_line(str(before))} can't become {after}: it is upgraded one minor version at a time; "
+            f"upgrade to a release with etcd {reachable[-1]} first"
+        )
     return ""
 
 
