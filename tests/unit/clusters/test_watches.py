@@ -11,6 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.design.names import labels
 from espalier.clusters.observe.watches import Watches
 from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache
@@ -115,3 +116,12 @@ def test_upgrade_of_an_adopted_owner_wakes_its_cluster() -> None:
     record = adoption_record(Key("a", "one"), (plane, "one"))
     assert woken(upgrade, *others, record) == set()
     assert woken(upgrade, *others, record, adopted_cluster("one")) == {"a/one"}
+
+
+def test_objects_of_other_managers_clusters_wake_none() -> None:
+    """As those of Clusters in other namespaces than a manager's."""
+    plane, other = KubeadmControlPlane.resource, Key("b", "far")
+    metadata = {"namespace": "eksa-system", "name": "far", "uid": "plane", "resourceVersion": "1"}
+    theirs = {"apiVersion": plane.api_version, "kind": plane.kind, "metadata": metadata | {"labels": labels(other)}}
+    assert woken(theirs, cluster("far", "b")) == {"b/far"}
+    assert woken(theirs, cluster("near", "a")) == set()

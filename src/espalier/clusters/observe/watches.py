@@ -22,7 +22,7 @@ from espalier.clusters.observe.predicates import machine_relevant, relevant
 from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.kube.objects import Object
-from espalier.runtime.caches.mapping import named_by_label
+from espalier.runtime.caches.mapping import ToKeys, named_by_label
 from espalier.runtime.controllers.controller import Controller
 from espalier.runtime.controllers.predicates import any_of, generation_changed
 
@@ -41,16 +41,16 @@ class Watches:
         controller.watch(self._clusters, predicate=asked)
         observer.linked.watched_by(controller, self._users_of)
         observer.git_ops.watched_by(controller, self._users_of_git_ops)
-        by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
+        by_labels = self._here(named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL))
         for resource, cache in observer.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
             controller.watch(cache, self._needing_name_of, predicate=_may_free_name)
-            controller.watch(cache, self._adopting(resource), predicate=relevant(resource))
-        controller.watch(observer.adoptions.cache, adoptions.cluster_of)
+            controller.watch(cache, self._here(self._adopting(resource)), predicate=relevant(resource))
+        controller.watch(observer.adoptions.cache, self._here(adoptions.cluster_of))
         controller.watch(observer.eks_anywhere, lambda _changed: [cluster.key for cluster in self._clusters.list()])
         controller.watch(observer.secrets, self._users_of_secret)
         for cache in observer.upgrades:
-            controller.watch(cache, self._of_upgrade)
+            controller.watch(cache, self._here(self._of_upgrade))
         if observer.extension is not None:
             controller.watch(observer.extension, lambda _changed: self._unsettled())
         controller.watch(observer.sets, self._of_spec, predicate=relevant(MachineSet.resource))
@@ -59,6 +59,10 @@ class Watches:
         observer.releases.watched_by(controller, self._unsettled, self._users_of_release)
         observer.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self._clusters.list()])
         controller.watch(observer.all_clusters, self._affected_by_name, predicate=generation_changed)
+
+    def _here(self, to_keys: ToKeys) -> ToKeys:
+        """Without the Clusters that this manager does not have: those of others, and those that are yet to come."""
+        return lambda object_: [key for key in to_keys(object_) if key in self._clusters]
 
     def _users_of_git_ops(self, object_: Object) -> Iterable[Key]:
         """The Clusters that reference it; for that of the management cluster, also those that are compared with it."""

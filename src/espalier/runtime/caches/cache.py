@@ -77,6 +77,9 @@ class Cache:
     def __len__(self) -> int:
         return len(self._objects)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._objects
+
     @property
     def size(self) -> int:
         """The bytes of JSON in it."""
