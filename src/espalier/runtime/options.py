@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -33,6 +34,11 @@ class Options(msgspec.Struct, frozen=True):
     def labels(self) -> str:
         """The label selector of the objects; empty without a filter."""
         return f"{WATCH_FILTER_LABEL}={self.watch_filter}" if self.watch_filter else ""
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """True if what has these labels, and is made for an object of this namespace, is in this part."""
+        is_watched = not self.namespaces or namespace in self.namespaces
+        return is_watched and (not self.watch_filter or labels.get(WATCH_FILTER_LABEL) == self.watch_filter)
 
     def lease_name(self, base: str) -> str:
         """The name of the Lease, which differs by options, so that managers with different ones run side by side."""

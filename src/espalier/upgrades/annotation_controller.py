@@ -52,7 +52,7 @@ def controller(
     """
     reconciled = Reconciled(
         group.owner_resource,
-        lambda key: tools.observer.owner(group.owner_resource, key.name),
+        lambda key: tools.observer.unless_of_others(tools.observer.owner(group.owner_resource, key.name)),
         lambda owner: AnnotationContext(tools, group, owner, _upgrade_of(tools, group, owner), uses_hooks=uses_hooks),
         lambda _ctx: STEPS,
         lambda _ctx, _outcome: None,

@@ -134,7 +134,7 @@ def reconciler_of(tools: UpgradeTools, kind: Kind[P]) -> Reconciler[P]:
 
     upgrades = Reconciled(
         kind.resource,
-        lambda key: tools.observer.upgrade(kind.resource, key.name),
+        lambda key: tools.observer.unless_of_others(tools.observer.upgrade(kind.resource, key.name)),
         kind.observe,
         due,
         report,

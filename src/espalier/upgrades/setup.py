@@ -42,7 +42,7 @@ def component(
     def build(host: Host) -> None:
         manager, uses_hooks = host.manager, front_end is FrontEnd.HOOKS
         tracker = ClusterTracker(host.client, manager.remotes, infrastructures, manager.rng)
-        observer = UpgradeObserver(host.caches, tracker)
+        observer = UpgradeObserver(host.caches, tracker, manager.options)
         writer = Writer(host.client, {**observer.own, CONFIG_MAP: observer.images})
         tools = UpgradeTools(observer, writer, manager.recorder, manager.clock)
         bundles = host.caches.of(Bundles.resource, SYSTEM_NAMESPACE)

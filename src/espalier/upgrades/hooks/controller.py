@@ -36,7 +36,7 @@ class NodeUpgradeCleanup:
     async def reconcile(self, key: Key) -> Outcome:
         """Delete a NodeUpgrade if it is completed and no longer needed."""
         observer = self._tools.observer
-        node_upgrade = observer.upgrade(NodeUpgrade.resource, key.name)
+        node_upgrade = observer.unless_of_others(observer.upgrade(NodeUpgrade.resource, key.name))
         if node_upgrade is None or not is_ours(node_upgrade) or not node_upgrade.decode(NodeUpgrade).is_completed:
             return Done()
         cluster_view = observer.view(cluster_of(node_upgrade))

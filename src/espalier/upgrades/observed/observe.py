@@ -18,6 +18,7 @@ from espalier.runtime.caches.mapping import by_controller
 from espalier.runtime.caches.transforms import metadata_only
 from espalier.runtime.controllers.controller import Controller
 from espalier.runtime.controllers.predicates import Predicate, any_change
+from espalier.runtime.options import Options
 from espalier.upgrades import names
 from espalier.upgrades.observed.cluster_tracker import ClusterTracker
 from espalier.upgrades.observed.cluster_view import BY_CONTROLLER, OWNER_KINDS, ClusterView
@@ -31,8 +32,9 @@ OWN: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, MachineDeploymentUpgr
 class UpgradeObserver:
     """Caches that always run. They hold only metadata of Cluster API objects, as most clusters have no upgrade."""
 
-    def __init__(self, caches: Caches, following: ClusterTracker) -> None:
+    def __init__(self, caches: Caches, following: ClusterTracker, options: Options) -> None:
         self.following = following
+        self._options = options
         indexes = {BY_CONTROLLER: by_controller, BY_CLUSTER: _by_cluster}
         self.own: dict[Resource, Cache] = {
             resource: caches.of(resource, SYSTEM_NAMESPACE, indexes=indexes) for resource in OWN
@@ -54,6 +56,15 @@ class UpgradeObserver:
     def owner(self, resource: Resource, name: str) -> Object | None:
         """Metadata of a KubeadmControlPlane or MachineDeployment, annotated or not."""
         return self.owners[resource].get(Key(SYSTEM_NAMESPACE, name))
+
+    def unless_of_others(self, object_: Object | None) -> Object | None:
+        """An upgrade or owner, unless its cluster was made for a Cluster that another manager has."""
+        cluster = cluster_of(object_) if object_ is not None else ""
+        for owner in (owner for cache in self.owners.values() for owner in cache.by_index(BY_CLUSTER, cluster)):
+            made_for, labels = owner_of(owner.metadata.labels), owner.metadata.labels
+            if made_for is not None and not self._options.selects(made_for.namespace, labels):
+                return None
+        return object_
 
     def paused_cluster(self, owner: Object) -> Key | None:
         """The Cluster of a KubeadmControlPlane or MachineDeployment, if people have paused it."""

@@ -44,7 +44,9 @@ def test_completed_node_upgrades_of_hooks_go(owners: list[Tree], deleted: list[s
         }
     )
     view = SimpleNamespace(capi_objects=SimpleNamespace(machine=lambda _name: None))
-    observer = SimpleNamespace(upgrade=lambda *_: node_upgrade, view=lambda _cluster: view)
+    observer = SimpleNamespace(
+        upgrade=lambda *_: node_upgrade, unless_of_others=lambda object_: object_, view=lambda _cluster: view
+    )
     tools: Any = SimpleNamespace(observer=observer, writer=SimpleNamespace(delete=delete))
     assert asyncio.run(NodeUpgradeCleanup(tools).reconcile(Key("eksa-system", "n"))) == Done()
     assert gone == deleted
