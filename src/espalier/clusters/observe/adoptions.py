@@ -12,12 +12,12 @@ from espalier.api.resource import Key, Resource
 from espalier.clusters.design import names
 from espalier.clusters.design.cluster_objects import adoption
 from espalier.clusters.design.cluster_objects.adoption import Adoption
-from espalier.clusters.observe.cached.own_fields import with_our_fields
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Caches
 from espalier.runtime.caches.snapshot import Snapshot
+from espalier.runtime.caches.transforms import metadata_only
 from espalier.runtime.controllers import owners
 
 BY_CLAIM = "claim"
@@ -29,7 +29,7 @@ class Adoptions:
     def __init__(self, caches: Caches) -> None:
         indexes = {BY_CLAIM: _claims}
         self.cache = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, labels=metadata_keys.ADOPTED_LABEL, indexes=indexes)
-        self._made = caches.of(capi.Cluster.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
+        self._made = caches.of(capi.Cluster.resource, SYSTEM_NAMESPACE, transform=metadata_only)
 
     def of(self, cluster: Key, made: Object | None) -> Adoption | None:
         """The record of a Cluster whose Cluster of Cluster API is `made`; None if it was not taken over."""

@@ -54,7 +54,6 @@ from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
 from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.caches.mapping import by_controller
-from espalier.runtime.caches.transforms import metadata_unless
 from espalier.runtime.controllers.own_writes import OwnWrites
 from espalier.runtime.controllers.writer import Writer
 from espalier.runtime.options import Options
@@ -132,7 +131,6 @@ class ClusterObserver:
         self.linked = LinkedObjects(caches, providers)
         self.git_ops = GitOpsObjects(caches)
         self.releases = ReleaseObjects(caches, uninstalled)
-        self.adoptions = Adoptions(caches)
         of_controller = f"metadata.name={eks_anywhere.CONTROLLER.name}"
         self.eks_anywhere = caches.of(DEPLOYMENT, eks_anywhere.CONTROLLER.namespace, fields=of_controller)
         self.release_use = ReleaseUse(self.all_clusters, self.releases)
@@ -148,6 +146,7 @@ class ClusterObserver:
             )
             for resource in written(providers)
         }
+        self.adoptions = Adoptions(caches)
         self.extra_kinds = frozenset(extra_kinds(providers))
         # What reports on machines and on their upgrades in place.
         uses_hooks = front_end is FrontEnd.HOOKS
@@ -157,13 +156,9 @@ class ClusterObserver:
         self.node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE, indexes=by_cluster)
         named = f"metadata.name={RUNTIME_EXTENSION}"
         self.extension = caches.of(ExtensionConfig.resource, fields=named) if uses_hooks else None
-        self.secrets = caches.of(
-            SECRET,
-            SYSTEM_NAMESPACE,
-            labels=kubeconfig.CLUSTER_NAME_LABEL,
-            indexes={BY_NAME: _by_cluster_name},
-            transform=metadata_unless(kubeconfig.cluster_of),
-        )
+        # The same cache as that of the Secrets that this manager writes.
+        by_name = {BY_NAME: _by_cluster_name}
+        self.secrets = caches.of(SECRET, SYSTEM_NAMESPACE, indexes=by_name, transform=with_our_content)
         # By their spec: somebody may have edited their labels.
         self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_spec})
         self.machines = caches.of(
@@ -565,7 +560,8 @@ def _by_name(object_: Object) -> Iterable[str]:
 
 
 def _by_cluster_name(object_: Object) -> Iterable[str]:
-    return (object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, ""),)
+    name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL)
+    return (name,) if name else ()
 
 
 def _upgrades(caches: Iterable[Cache], cluster: str, owners: Iterable[Object]) -> tuple[Object, ...]:

@@ -21,7 +21,7 @@ from espalier.runtime.caches import selectors
 from espalier.runtime.caches.indexed import READY, IndexedObjects
 from espalier.runtime.caches.mapping import Index
 from espalier.runtime.caches.reflector import ABSENT, Mirror, Reflector, Source
-from espalier.runtime.caches.transforms import Transform, strip_managed_fields
+from espalier.runtime.caches.transforms import Transform, metadata_only, strip_managed_fields
 from espalier.runtime.options import Options
 
 Handler: TypeAlias = Callable[[Object | None, Object | None, bool], None]
@@ -297,13 +297,15 @@ class Caches:
 
         `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller
         reconciles, not for those that it only reads. `optional` means that the kind may be undefined; nobody is told
-        so unless it is `missed`.
+        so unless it is `missed`. Whoever needs `metadata_only` gets any cache of the collection that is there already.
         """
         namespaces = self._options.namespaces if namespace is None else tuple(filter(None, [namespace]))
         if sharded and self._options.labels:
             labels = f"{labels},{self._options.labels}" if labels else self._options.labels
         source = Source(resource, namespaces if resource.namespaced else (), labels, fields, optional, missed)
         cache = self._caches.get((source, transform))
+        if cache is None and transform is metadata_only:
+            cache = next((present for (of, _), present in self._caches.items() if of == source), None)
         if cache is None:
             selectors.parse(labels)
             cache = self._caches[source, transform] = Cache(source, transform, self._ready)

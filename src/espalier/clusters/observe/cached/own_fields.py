@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from espalier.clusterapi import kubeconfig
 from espalier.clusters.design import names
 from espalier.clusters.design.drift import ownership
 from espalier.kube.objects import Object
@@ -21,8 +22,10 @@ _keep_ours = keep_managed_fields(names.FIELD_MANAGER)
 
 
 def with_our_content(object_: Object) -> Object:
-    """As `with_our_fields`; of objects that are made for no cluster, keep only the metadata. Those of EKS Anywhere have
-    no label, and are written by the same field manager.
+    """As `with_our_fields`; of objects that are neither made for a cluster nor its kubeconfig, keep only the metadata:
+    a process must not hold the private keys and tokens of other Secrets. Those of EKS Anywhere have no label, and are
+    written by the same field manager.
     """
     is_of_cluster = names.cluster_of(object_.metadata.labels) is not None or ownership.is_applied(object_)
-    return with_our_fields(object_) if is_of_cluster else metadata_only(object_)
+    is_needed = is_of_cluster or kubeconfig.cluster_of(object_) is not None
+    return with_our_fields(object_) if is_needed else metadata_only(object_)
