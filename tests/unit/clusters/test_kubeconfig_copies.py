@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
@@ -18,7 +19,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.secrets import kubeconfig_copies
-from espalier.clusters.act.secrets.kubeconfig_copies import CHECK_EVERY, TRY_EVERY
+from espalier.clusters.act.secrets.kubeconfig_copies import CHECK_EVERY, TRY_EVERY, spread
 from espalier.clusters.design import names
 from espalier.kube.errors import Invalid
 from espalier.kube.transports.wire import Response
@@ -29,6 +30,8 @@ from tests.support.objects.observed_clusters import GARDEN, datacenter, example
 from tests.support.objects.reconciles import NOT_FOUND, Environment, Server, Workload
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+FIRST = spread(GARDEN)
+"""The part of the time between two checks after which the first one comes."""
 KUBECONFIG = b"apiVersion: v1\nkind: Config\n"
 MAKER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "garden"}
 OWNED = [MAKER | {"uid": "uid-KubeadmControlPlane-garden"}]
@@ -137,7 +140,7 @@ def test_copy_is_recorded_and_an_obstacle_is_reported(
         assert noted == ([{metadata_keys.KUBECONFIG_ANNOTATION: digest()}] if reason is None else [])
         assert story.asked() == asked
         pause = TRY_EVERY if reason else CHECK_EVERY
-        await asyncio.sleep(pause - 1)
+        await asyncio.sleep(pause * FIRST - 1)
         assert story.due == []
         await story.keep(earlier=reason or "", noted="" if reason else digest())
         assert story.asked() == [], "in between nothing is asked"
@@ -151,11 +154,15 @@ def test_started_manager_asks_only_after_an_obstacle() -> None:
     async def quiet(story: Story) -> None:
         p = await story.keep(noted=digest())
         assert (reason_of(p), story.asked()) == (None, [])
-        await asyncio.sleep(CHECK_EVERY + 1)
+        await asyncio.sleep(CHECK_EVERY * FIRST + 1)
         assert story.due == [GARDEN]
         assert story.asked() == []
         await story.keep(noted=digest())
         assert story.asked() == ["POST"], "somebody may have deleted it"
+        await asyncio.sleep(CHECK_EVERY - 1)
+        assert story.due == [GARDEN], "the first one came earlier"
+        await asyncio.sleep(2)
+        assert story.due == [GARDEN, GARDEN]
 
     async def troubled(story: Story) -> None:
         p = await story.keep(noted=digest(), earlier=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
@@ -175,7 +182,7 @@ def test_copy_is_created_again_but_never_overwritten(answer: Response, reason: s
     async def tell(story: Story) -> None:
         p = await story.keep(noted=digest(), earlier=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
         assert (reason_of(p), story.asked()) == (reason, ["POST"])
-        await asyncio.sleep(pause - 1)
+        await asyncio.sleep(pause * FIRST - 1)
         assert story.due == []
         await asyncio.sleep(2)
         assert story.due == [GARDEN]
@@ -183,16 +190,23 @@ def test_copy_is_created_again_but_never_overwritten(answer: Response, reason: s
     story(tell, {"POST": answer})
 
 
+def test_checks_of_many_copies_are_spread() -> None:
+    fleet = [Key("team-a", f"garden-{number:05}") for number in range(10_000)]
+    minutes = Counter(int(spread(key) * 60) for key in fleet)
+    assert (len(minutes), max(minutes.values()) < 400) == (30, True)
+    assert [spread(key) for key in fleet] == [spread(key) for key in fleet]
+
+
 def test_renewed_kubeconfig_is_copied_at_once() -> None:
     async def tell(story: Story) -> None:
         await story.keep()
         assert story.asked() == ["POST", "PATCH"]
-        await asyncio.sleep(CHECK_EVERY / 2)
+        await asyncio.sleep(CHECK_EVERY * FIRST / 2)
         p = await story.keep(noted=digest(), content=b"renewed")
         assert (reason_of(p), story.asked()) == (None, ["POST", "PATCH"])
         await story.keep(noted=digest(b"renewed"), content=b"renewed")
         assert story.asked() == []
-        await asyncio.sleep(CHECK_EVERY - 1)
+        await asyncio.sleep(CHECK_EVERY * FIRST - 1)
         assert story.due == [], "what was due earlier is no longer there"
         await asyncio.sleep(2)
         assert story.due == [GARDEN]

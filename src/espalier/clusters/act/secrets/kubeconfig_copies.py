@@ -24,12 +24,13 @@ from espalier.clusters.design import names
 from espalier.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controllers import owners
+from espalier.runtime.controllers.sources import Expiry
 
 TYPE = f"{GROUP}/kubeconfig"
 """The type of Secrets that are copies."""
 
 CHECK_EVERY = 3600.0
-"""Seconds until a deleted copy is recreated: Secrets in users' namespaces are not watched."""
+"""The most seconds until a deleted copy is recreated: Secrets in users' namespaces are not watched."""
 
 TRY_EVERY = 60.0
 
@@ -66,13 +67,26 @@ async def keep(ctx: ClusterContext) -> None:
         # A manager that has just started sends no request, unless the last copy failed.
         if ctx.copied is not None or copies.has_expired(scope.key, digest):
             ctx.copied = await _write(ctx, content, replaces=False)  # the Secret is a copy already, or the user's own
-        copies.keep(scope.key, digest, CHECK_EVERY if ctx.copied is None else TRY_EVERY)
+        copies.keep(scope.key, digest, _until_check(ctx, copies, digest))
         return
     ctx.copied = await _write(ctx, content)
-    copies.keep(scope.key, digest, CHECK_EVERY if ctx.copied is None else TRY_EVERY)
+    copies.keep(scope.key, digest, _until_check(ctx, copies, digest))
     if ctx.copied is None:
         await ctx.annotate(eksa.Cluster.resource, scope.object, {metadata_keys.KUBECONFIG_ANNOTATION: digest})
         ctx.event("Normal", Event.KUBECONFIG_COPIED, f"copied the kubeconfig to Secret {_key(ctx).name}")
+
+
+def _until_check(ctx: ClusterContext, copies: Expiry, digest: str) -> float:
+    """The seconds until the next check of a copy. The first one comes after a part of them that depends on the key: a
+    manager that starts looks at all Clusters at once, and would check all copies at once ever after.
+    """
+    seconds, key = CHECK_EVERY if ctx.copied is None else TRY_EVERY, ctx.scope.key
+    return seconds if copies.has_expired(key, digest) else seconds * spread(key)
+
+
+def spread(key: Key) -> float:
+    """A number from a half to 1, the same for a key everywhere, and evenly spread over keys."""
+    return 0.5 + int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4]) / 2**33
 
 
 async def _write(ctx: ClusterContext, content: bytes, *, replaces: bool = True) -> Condition | None:
