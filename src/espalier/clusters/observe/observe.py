@@ -38,7 +38,7 @@ from espalier.clusters.design.provider import Name, Providers, RenderInput, extr
 from espalier.clusters.design.release_objects.release_objects import ReleaseObjects
 from espalier.clusters.design.render_input import make_render_input
 from espalier.clusters.observe.adoptions import Adoptions
-from espalier.clusters.observe.cached.own_fields import with_our_content, with_our_fields
+from espalier.clusters.observe.cached.own_fields import of_share, with_our_content, with_our_fields
 from espalier.clusters.observe.cached.render_inputs import RenderInputs
 from espalier.clusters.observe.git_ops import GitOpsObjects
 from espalier.clusters.observe.machines.machine_reports import reduced_unless_control_plane
@@ -142,7 +142,9 @@ class ClusterObserver:
                 SYSTEM_NAMESPACE if resource.namespaced else None,
                 optional=resource in optional,
                 indexes={BY_CLUSTER: _by_cluster},
-                transform=with_our_content if resource in (SECRET, CONFIG_MAP) else with_our_fields,
+                transform=of_share(
+                    with_our_content if resource in (SECRET, CONFIG_MAP) else with_our_fields, self._options
+                ),
             )
             for resource in written(providers)
         }
@@ -158,7 +160,9 @@ class ClusterObserver:
         self.extension = caches.of(ExtensionConfig.resource, fields=named) if uses_hooks else None
         # The same cache as that of the Secrets that this manager writes.
         by_name = {BY_NAME: _by_cluster_name}
-        self.secrets = caches.of(SECRET, SYSTEM_NAMESPACE, indexes=by_name, transform=with_our_content)
+        self.secrets = caches.of(
+            SECRET, SYSTEM_NAMESPACE, indexes=by_name, transform=of_share(with_our_content, self._options)
+        )
         # By their spec: somebody may have edited their labels.
         self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_spec})
         self.machines = caches.of(

@@ -25,7 +25,7 @@ from espalier.clusterapi.kubernetes_versions import minor_of
 from espalier.clusters.design.cluster_objects.machine_groups import machine_groups
 from espalier.clusters.observe import references
 from espalier.clusters.observe.adoptions import Adoptions
-from espalier.clusters.observe.cached.own_fields import with_our_fields
+from espalier.clusters.observe.cached.own_fields import of_share, with_our_fields
 from espalier.clusters.observe.rules.control_planes import endpoint
 from espalier.clusters.report.checks.conclusions import INVALID
 from espalier.clusters.report.checks.controller import GENERATION, age, readable, report, unreadable
@@ -98,8 +98,9 @@ class _Checks:
         self._secrets = caches.of(
             SECRET, SYSTEM_NAMESPACE, labels=references.OF_OTHERS, transform=references.without_keys_of_others
         )
-        self._planes = caches.of(KubeadmControlPlane.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
-        self._deployments = caches.of(MachineDeployment.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
+        ours = of_share(with_our_fields, host.manager.options)
+        self._planes = caches.of(KubeadmControlPlane.resource, SYSTEM_NAMESPACE, transform=ours)
+        self._deployments = caches.of(MachineDeployment.resource, SYSTEM_NAMESPACE, transform=ours)
         self._adoptions = Adoptions(caches)
         self._writer = Writer(host.client, {CONFIGS: self._configs})
 

@@ -9,7 +9,7 @@ import msgspec
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.observe.adoptions import Adoptions
-from espalier.clusters.observe.cached.own_fields import with_our_fields
+from espalier.clusters.observe.cached.own_fields import of_share, with_our_fields
 from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation
 from espalier.clusters.report.checks.configs import Configs, NewEndpoint, OfMachines, Use, versions_of
 from espalier.clusters.report.checks.controller import Api
@@ -60,9 +60,8 @@ def _of_datacenter(config: VSphereDatacenterConfig, new: Sequence[NewEndpoint]) 
 
 def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacenterConfig, Query, Answers]:
     """Check a machine config in the datacenter of its Clusters."""
-    templates = host.caches.of(
-        VSphereMachineTemplate.resource, SYSTEM_NAMESPACE, optional=True, transform=with_our_fields
-    )
+    ours = of_share(with_our_fields, host.manager.options)
+    templates = host.caches.of(VSphereMachineTemplate.resource, SYSTEM_NAMESPACE, optional=True, transform=ours)
 
     adoptions = Adoptions(host.caches)
 
