@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict
+from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.runtime.caches.cache import Caches
 from espalier.runtime.caches.mapping import named_by_label
@@ -315,6 +316,32 @@ def test_everything_is_reconciled_again_after_hours() -> None:
             assert len(keys) == 5
             await asyncio.sleep(3590 * 1.1)
             assert len(keys) == 10
+
+    simulate(main)
+
+
+def test_other_work_goes_on_between_caches_of_a_resync() -> None:
+    async def main() -> None:
+        server = SmallServer()
+        server.put(config_map("a"))
+        caches, told = Caches(client_of(server), rng=random.Random(1)), list[str]()
+
+        def first(_object: Object) -> list[Key]:
+            asyncio.get_running_loop().call_soon(told.append, "other work")
+            return []
+
+        def second(_object: Object) -> list[Key]:
+            told.append("second cache")
+            return []
+
+        controller = Controller("test", recorder_of([]), resync=3600.0, rng=random.Random(1))
+        for to_keys in (first, second):
+            controller.watch(caches.of(CONFIG_MAP), to_keys)
+        async with running(caches, controller):
+            await asyncio.sleep(1)
+            told.clear()
+            await asyncio.sleep(3600 * 1.1)
+            assert told == ["other work", "second cache"]
 
     simulate(main)
 

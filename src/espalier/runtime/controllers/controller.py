@@ -159,7 +159,8 @@ class Controller:
     async def _enqueue_all_every(self, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds * (0.9 + 0.2 * self._rng.random()))
-            for cache, to_keys in self._watches:
+            for cache, to_keys in list(self._watches):
+                await asyncio.sleep(0)  # a fleet has so many objects that webhooks would wait for all of them
                 for object_ in cache.list():
                     self._enqueue_all_of(to_keys, object_, LOW_PRIORITY)
 
