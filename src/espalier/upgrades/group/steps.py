@@ -7,7 +7,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectRefer
 from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.eksa.vocabulary.upgrade_keys import NODE_FINALIZER
 from espalier.api.meta import ObjectMeta
-from espalier.clusterapi import kubernetes_versions, labels
+from espalier.clusterapi import labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
@@ -18,6 +18,7 @@ from espalier.upgrades import names
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.observe import GroupContext
 from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.observed import evidence
 from espalier.upgrades.observed.observe import cluster_of
 
 
@@ -87,7 +88,7 @@ async def record(ctx: GroupContext) -> Outcome:
     """Record upgraded nodes on their Machines, each as soon as it is done, even if the owner was edited since."""
     members = sequence.to_record(ctx.scope.members) if ctx.scope.wanted is not None else []
     for member in members:
-        if problem := _outdated_node(ctx, member):
+        if problem := _contradiction(ctx, member):
             return Wait(Reason.NODE_UPGRADE_NOT_COMPLETED, problem)
     for member in members:
         if member.machine is not None:
@@ -195,16 +196,17 @@ def _upgrading(ctx: GroupContext, member: Member) -> Wait:
     )
 
 
-def _outdated_node(ctx: GroupContext, member: Member) -> str:
-    """The message on a completed NodeUpgrade that is not true; empty if its node has the version, or can't be seen."""
+def _contradiction(ctx: GroupContext, member: Member) -> str:
+    """The message on a completed NodeUpgrade that is not true; empty if its node shows nothing else, or is not seen."""
     view, name = ctx.scope.cluster_view, member.machine.node if member.machine else ""
-    node = view.workload.node(name) if view and view.workload and name else None
-    if node is None or kubernetes_versions.is_reached(node.status.node_info.kubelet_version, ctx.scope.version):
+    workload = view.workload if view and name else None
+    if workload is None or member.upgrade is None:
         return ""
-    return (
-        f"NodeUpgrade {names.node_upgrade(member.name)} is completed, but node {name} has "
-        f"{node.status.node_info.kubelet_version}; delete the NodeUpgrade to have the node upgraded"
-    )
+    pod = workload.upgrader(name) if member.object else None
+    own = pod if pod and member.object and evidence.is_own(pod, member.object) else None
+    contradiction = evidence.contradiction(member.upgrade, workload.node(name), own)
+    upgrade = f"NodeUpgrade {names.node_upgrade(member.name)}"
+    return f"{upgrade} is completed, but {contradiction}: its status is corrected" if contradiction else ""
 
 
 def _node_upgrade(ctx: GroupContext, member: Member) -> NodeUpgrade:

@@ -29,6 +29,7 @@ from espalier.runtime.controllers.writer import Writer, found_by_owner
 from espalier.upgrades import expected, names, unfinished
 from espalier.upgrades.hooks.queries import DesiredMachine, Queries, Unanswerable, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
+from espalier.upgrades.node import evidence
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 
 SOON, LATER = 1, 5
@@ -56,14 +57,14 @@ class Updates:
             and node_upgrade is not None
             and _is_for(node_upgrade_object, node_upgrade, _requested_goal(desired))
         ):
-            return _progress(node_upgrade)
+            return await self._progress(node_upgrade_object, node_upgrade)
         wanted = await self.queries.desired_machine(name)
         if not wanted.version:
             return Progress(f"Machine {name} has no Kubernetes version", failed=True)
         if node_upgrade_object is None or node_upgrade is None:
             return await self._begin(wanted)
         if _is_for(node_upgrade_object, node_upgrade, (wanted.version, wanted.etcd, wanted.goal)):
-            return _progress(node_upgrade)
+            return await self._progress(node_upgrade_object, node_upgrade)
         if not is_ours(node_upgrade_object):
             version = node_upgrade.spec.kubernetes_version
             is_other = version != wanted.version
@@ -94,6 +95,19 @@ class Updates:
             return Progress(f"the node was not changed yet: {error}", LATER)
         await self.writer.create(NodeUpgrade.resource, node_upgrade)
         return Progress(f"NodeUpgrade {node_upgrade.metadata.name} was created", SOON)
+
+    async def _progress(self, node_upgrade_object: Object, node_upgrade: NodeUpgrade) -> Progress:
+        """The progress of an upgrade. It is complete only if the node and its pod show that, too."""
+        progress = _progress(node_upgrade)
+        if progress.retry_after or progress.failed:
+            return progress
+        try:
+            node, pod = await self.queries.node(node_upgrade_object)
+        except (Unanswerable, KubeError) as error:
+            return Progress(f"the node can't be seen: {error}", LATER)
+        if evidence.is_completed(node_upgrade, node, pod):
+            return progress
+        return Progress(f"the status of NodeUpgrade {node_upgrade_object.name} is being corrected", SOON)
 
     async def _node_upgrade(self, wanted: DesiredMachine) -> NodeUpgrade:
         machine, labels = wanted.machine, wanted.machine.metadata.labels

@@ -15,8 +15,8 @@ from msgspec import json
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.core import NODE, SECRET
-from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS
+from espalier.api.core import NODE, POD, SECRET
+from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_HOOKS
 from espalier.api.identity import ClusterIdentity
@@ -28,6 +28,8 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.workload_clusters.remote import RemoteClients
+from espalier.upgrades import names
+from espalier.upgrades.observed.evidence import is_own
 from espalier.upgrades.observed.health import CONTROL_PLANE
 from espalier.upgrades.observed.views import Node
 
@@ -147,6 +149,25 @@ class Queries:
         Nodes decide, not kubeadm's ConfigMap, in which the kubeadm control plane provider writes the new version before
         it has any machine upgraded. Raises `Unanswerable`, `KubeError`.
         """
+        workload = await self._workload(name)
+        nodes = [node.decode(Node) for node in (await workload.list(NODE, labels=CONTROL_PLANE)).items]
+        return all(kubernetes_versions.is_older(node.status.node_info.kubelet_version, version) for node in nodes)
+
+    async def node(self, node_upgrade: Object) -> tuple[Node, Object | None]:
+        """The node of a NodeUpgrade, and the upgrader pod that is its own. Raises `Unanswerable`, `KubeError`."""
+        machine = await self.machine(node_upgrade.decode(NodeUpgrade).spec.machine.name)
+        reference = machine.decode(Machine).status.node_ref
+        if reference is None:
+            raise Unanswerable(f"Machine {machine.name} has no node")
+        workload = await self._workload(machine.metadata.labels.get(CLUSTER_NAME_LABEL, ""))
+        nodes = (await workload.list(NODE, fields=f"metadata.name={reference.name}")).items
+        if not nodes:
+            raise Unanswerable(f"node {reference.name} of Machine {machine.name} does not exist")
+        field = f"metadata.name={names.upgrader(reference.name)}"
+        pods = (await workload.list(POD, names.UPGRADER_NAMESPACE, fields=field)).items
+        return nodes[0].decode(Node), next((pod for pod in pods if is_own(pod, node_upgrade)), None)
+
+    async def _workload(self, name: str) -> Client:
         control_planes = await self._of_cluster(KubeadmControlPlane.resource, name)
         cluster = ClusterIdentity.of_objects(name, (control_plane.metadata for control_plane in control_planes))
         key = kubeconfig.secret_key(cluster.capi)
@@ -155,11 +176,9 @@ class Queries:
         if content is None:
             raise Unanswerable(f"waiting for Secret {key} with the kubeconfig of workload cluster {name}")
         try:
-            workload = self.remotes.get(cluster, content)
+            return self.remotes.get(cluster, content)
         except ValueError as error:
             raise Unanswerable(f"Secret {key} has an invalid kubeconfig: {error}") from None
-        nodes = [node.decode(Node) for node in (await workload.list(NODE, labels=CONTROL_PLANE)).items]
-        return all(kubernetes_versions.is_older(node.status.node_info.kubelet_version, version) for node in nodes)
 
     async def _of_cluster(self, resource: Resource, cluster: str) -> list[Object]:
         if not cluster:

@@ -23,12 +23,13 @@ from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.changes.machine_change import control_plane_bootstrap
 from espalier.kube.objects import Object
 from espalier.upgrades import expected, names
-from espalier.upgrades.node import status
+from espalier.upgrades.node import evidence, status
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration
-from espalier.upgrades.node.containers import KUBELET, ONLY_CERTIFICATES, POD_CREATED, STEPS, NodeStep
-from espalier.upgrades.node.pod import UPGRADE, Role
+from espalier.upgrades.node.containers import POD_CREATED, NodeStep
+from espalier.upgrades.node.pod import Role
 from espalier.upgrades.observed import health
 from espalier.upgrades.observed.cluster_view import ClusterView, MachineView, Workload
+from espalier.upgrades.observed.evidence import is_of_name, is_own
 from espalier.upgrades.observed.observe import UpgradeObserver, cluster_of
 from espalier.upgrades.observed.views import Node, Pod
 
@@ -84,37 +85,23 @@ class NodeScope:
     @property
     def steps(self) -> Sequence[NodeStep]:
         """The steps of this NodeUpgrade, in order."""
-        return ONLY_CERTIFICATES if self.renews_certificates else STEPS
+        return evidence.steps_of(self.upgrade)
 
     @property
-    def is_outdated(self) -> bool:
-        """True if the node is seen with a kubelet of an earlier version than the one asked for."""
-        wanted = self.upgrade.spec.kubernetes_version
-        version = self.node.status.node_info.kubelet_version if self.node else ""
-        return bool(version) and not kubernetes_versions.is_reached(version, wanted)
-
-    @property
-    def running(self) -> NodeStep | None:
-        """The step that its pod has not ended, whatever its status says."""
-        pod = self.pod
-        if pod is None or pod.has_ended:
-            return None
-        states = pod.states
-        return next(
-            (step for step in self.steps if step.container in states and not states[step.container].terminated), None
-        )
+    def unfinished(self) -> NodeStep | None:
+        """The step that its pod has not done, whatever its status says."""
+        container = self.pod.unfinished if self.pod else ""
+        return next((step for step in self.steps if step.container == container), None)
 
     @property
     def is_completed(self) -> bool:
         """True if its status says so, and neither the node nor the pod shows that it is not true."""
-        return self.upgrade.is_completed and not self.is_outdated and self.running is None
+        return evidence.is_completed(self.upgrade, self.node, self.pod_object)
 
-    @property
+    @cached_property
     def credible_conditions(self) -> Sequence[Condition]:
-        """The conditions that were reported before. None if they say that the kubelet was upgraded, and the node shows
-        that it was not: somebody has edited them, and any step may be left."""
-        before = self.upgrade.status.conditions
-        return () if self.is_outdated and is_true(before, KUBELET.condition) else before
+        """The conditions that were reported before, without those that somebody may have edited."""
+        return evidence.credible(self.upgrade, self.node)
 
     @property
     def done(self) -> frozenset[str]:
@@ -342,10 +329,8 @@ def observe(observer: UpgradeObserver, node_upgrade: Object) -> NodeScope:
     workload = cluster_view.workload if cluster_view else None
     node_name = machine.node if machine else ""
     present = workload.upgrader(node_name) if workload and node_name else None
-    pod_upgrade = present.metadata.annotations.get(NODE_UPGRADE_ANNOTATION, "") if present else ""
-    is_of_name = pod_upgrade in ("", str(node_upgrade.key))
-    pod_uid = present.decode(Pod).variable(UPGRADE) if present and is_of_name else ""
-    is_own = is_of_name and pod_uid in ("", node_upgrade.metadata.uid)
+    has_name = present is not None and is_of_name(present, node_upgrade)
+    is_its_own = present is not None and is_own(present, node_upgrade)
     control_plane = _control_plane(cluster_view, machine)
     image, images = observer.image(upgrade.spec.kubernetes_version)
     return NodeScope(
@@ -355,9 +340,9 @@ def observe(observer: UpgradeObserver, node_upgrade: Object) -> NodeScope:
         cluster_view=cluster_view,
         machine=machine,
         node=workload.node(node_name) if workload and node_name else None,
-        pod_object=present if is_own else None,
-        earlier=present if is_of_name and not is_own else None,
-        taken_by="" if is_of_name else pod_upgrade,
+        pod_object=present if is_its_own else None,
+        earlier=present if has_name and not is_its_own else None,
+        taken_by=present.metadata.annotations[NODE_UPGRADE_ANNOTATION] if present and not has_name else "",
         control_plane=control_plane,
         control_plane_machines=tuple(cluster_view.capi_objects.machines_of(control_plane))
         if cluster_view and control_plane

@@ -27,12 +27,11 @@ from espalier.upgrades.node.containers import (
     UNCORDON,
     NodeStep,
 )
+from espalier.upgrades.observed.evidence import UPGRADE
 
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
-UPGRADE = "NODE_UPGRADE"
-"""The environment variable with the uid of the pod's NodeUpgrade."""
 CHANGES_FOLDER, CHANGES_FILE = "/upgrader-changes", "changes.json"
 """Where the upgrader finds the files and kubelet flags to change.
 

@@ -379,20 +379,20 @@ async def _has_room(ctx: NodeUpgradeContext) -> bool:
 async def follow_pod(ctx: NodeUpgradeContext) -> Outcome:
     """Wait until all steps succeeded."""
     scope = ctx.scope
-    current = scope.current
-    if current is None:
-        return Continue()
-    if scope.pod is None:
-        return Wait(Reason.WAITING, "the upgrader pod does not exist")
-    retry_hint = status.retry_advice(scope.node_name, scope.object.name, scope.pod.metadata.name)
-    failed = status.failure(scope.pod, scope.steps)
-    if failed is not None:
+    retry_hint = status.retry_advice(scope.node_name, scope.object.name, names.upgrader(scope.node_name))
+    failed = status.failure(scope.pod, scope.steps) if scope.pod else None
+    if failed is not None:  # even if somebody has edited the conditions of steps
         step, reason = failed
         if step is None:
             return Wait(Reason.POD_FAILED, f"the upgrader pod on node {scope.node_name} failed: {reason}; {retry_hint}")
         return Wait(
             f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {reason}; {retry_hint}"
         )
+    current = scope.current
+    if current is None:
+        return Continue()
+    if scope.pod is None:
+        return Wait(Reason.WAITING, "the upgrader pod does not exist")
     if stuck := status.stuck(scope.pod):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
         advice = f"if its image is the cause, correct {entry}, and the pod is recreated; otherwise {retry_hint}"
@@ -439,7 +439,7 @@ async def await_node(ctx: NodeUpgradeContext) -> Outcome:
     scope, wanted = ctx.scope, ctx.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
         return Wait(Reason.NODE_MISSING, f"node {scope.node_name} does not exist; {_replace(ctx)}")
-    step = scope.running
+    step = scope.unfinished
     if step is not None:  # somebody has edited the conditions of steps
         return Wait(step.doing, f"{_number(ctx, step)}: container {step.container} is running")
     version = scope.node.status.node_info.kubelet_version

@@ -193,3 +193,11 @@ class Pod(Observed, frozen=True):
         states_by_name = {status.name: status.state for status in statuses}
         containers = (*self.spec.init_containers, *self.spec.containers)
         return {container.name: states_by_name.get(container.name, ContainerState()) for container in containers}
+
+    @property
+    def unfinished(self) -> str:
+        """The first of its containers that has not succeeded; empty if all have."""
+        if self.status.phase == "Succeeded":
+            return ""
+        ended = {name: state.terminated for name, state in self.states.items()}
+        return next((name for name, result in ended.items() if result is None or result.exit_code), "")

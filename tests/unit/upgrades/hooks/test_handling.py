@@ -17,7 +17,7 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.core import NAMESPACE, NODE, SECRET
+from espalier.api.core import NAMESPACE, NODE, POD, SECRET
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.vocabulary.upgrade_keys import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NODE_HAS
@@ -51,7 +51,7 @@ from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
 from espalier.upgrades.hooks.queries import NAMED_BY_LABELS, Queries
 from espalier.upgrades.node import controller as node_upgrade
-from espalier.upgrades.node.containers import KUBELET, POD_CREATED
+from espalier.upgrades.node.containers import KUBELET, POD_CREATED, STEPS
 from tests.support.histories.hook_requests import compared, machine_objects, patched, set_objects
 from tests.support.objects.observed_clusters import example, scope
 from tests.support.sampling import sampled
@@ -117,7 +117,12 @@ class Environment:
     async def node_upgrade(self) -> NodeUpgrade:
         return (await self.client.get(NodeUpgrade.resource, NODE_UPGRADE, SYSTEM_NAMESPACE)).decode(NodeUpgrade)
 
-    async def report(self, reason: str, message: str, *, completed: bool = False) -> None:
+    async def kubelet(self, version: str) -> None:
+        """The kubelet of the node reports a version."""
+        status = {"status": {"nodeInfo": {"kubeletVersion": version}}}
+        await self.workload.patch(NODE, "garden-abcde", patch=status, type=PatchType.MERGE, subresource="status")
+
+    async def report(self, reason: str, message: str, *, completed: bool = False, steps: bool = True) -> None:
         """Report as a controller of NodeUpgrades in a version that has other reasons would: nobody reads them.
 
         Before the pod is there, and after the kubelet, it says `CacheNotSynced` and `UncordoningNode`; else it is
@@ -128,7 +133,9 @@ class Environment:
         )
         is_begun, is_late = reason != "CacheNotSynced", reason == "UncordoningNode"
         conditions.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
-        conditions.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))
+        for step in STEPS:
+            is_done = (step is KUBELET and is_late) or (completed and steps)
+            conditions.append(Condition(step.condition, "True" if is_done else "False", reason))
         for condition in conditions:
             condition.reason = "OfAnotherVersion"
             condition.last_transition_time = "2026-01-01T00:00:00Z"
@@ -284,6 +291,10 @@ async def machine(here: Environment, *, node_versions: Mapping[str, str] | None 
     has = msgspec.json.encode(traits(machine_objects(kubernetesVersion="1.35")["bootstrapConfig"]["spec"])).decode()
     desired["machine"]["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: "", NODE_HAS: has}
     await here.client.create(Machine.resource, desired["machine"])
+    node_ref = {"status": {"nodeRef": {"name": "garden-abcde"}}}
+    await here.client.patch(
+        Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=node_ref, type=PatchType.MERGE, subresource="status"
+    )
     await here.client.create(KubeadmConfig.resource, desired["bootstrapConfig"])
     for name, version in (node_versions or {"garden-abcde": OLD}).items():
         node = {"metadata": {"name": name, "labels": {"node-role.kubernetes.io/control-plane": ""}}}
@@ -327,7 +338,31 @@ async def test_machine_is_updated_by_a_node_upgrade() -> None:
         assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", LATER), "people can repair it"
         await here.report("Upgraded", "node has it", completed=True)
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert answer["retryAfterSeconds"] == SOON, "its kubelet is the former one"
+        await here.kubelet(NEW)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert (answer["status"], answer["message"], answer["retryAfterSeconds"]) == ("Success", "node has it", 0)
+
+
+@pytest.mark.parametrize("what", ["kubelet", "pod", "steps", "silence"])
+async def test_forged_completion_is_no_success(what: str) -> None:
+    """Cluster API would take a machine for updated whose node has the former version, or whose pod still works."""
+    async with env() as here:
+        desired = await machine(here)
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        await here.report("Upgraded", "node has it", completed=True, steps=what != "steps")
+        if what != "kubelet":
+            await here.kubelet(NEW)
+        if what == "pod":
+            containers = [{"name": step.container, "image": "i"} for step in STEPS]
+            spec = {"nodeName": "garden-abcde", "initContainers": containers[:-1], "containers": containers[-1:]}
+            body = {"metadata": {"name": NODE_UPGRADE, "namespace": SYSTEM_NAMESPACE}, "spec": spec}
+            await here.workload.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
+            await here.workload.create(POD, body)
+        if what == "silence":
+            await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", LATER if what == "silence" else SOON)
 
 
 @pytest.mark.parametrize(

@@ -515,10 +515,11 @@ class Reason(reference.Reason):
     KUBECONFIG_MISSING = _person(
         "KubeconfigMissing", "the Secret with the kubeconfig was deleted; restore it from a copy", GROUP, NODE
     )
-    NODE_UPGRADE_NOT_COMPLETED = _person(
+    NODE_UPGRADE_NOT_COMPLETED = _time(
         "NodeUpgradeNotCompleted",
-        "a NodeUpgrade is completed, but its node has another version; delete it",
+        "the status of a NodeUpgrade says that it is completed, but its node or its pod shows otherwise",
         GROUP,
+        limit=_UPGRADE,
     )
     FIELDS_UNKNOWN = _person(
         "FieldsUnknown", "the spec has fields of a later release; run the manager of that release", GROUP, NODE
