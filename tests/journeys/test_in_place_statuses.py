@@ -46,10 +46,10 @@ VARIANTS = [
     for what in edits
     for step in PLACES
     for is_lost in (False, True)
-    if not (what == "kubeadm" and is_lost)  # nothing on a node shows whether that step was done
 ]
 ALWAYS = [
     ("node", "every step", KUBEADM.container, True),
+    ("node", "kubeadm", COPY.container, True),
     ("node", "completed", KUBEADM.container, False),
     ("group", "ready by conditions", KUBEADM.container, False),
 ]

@@ -101,7 +101,8 @@ class NodeScope:
     @cached_property
     def credible_conditions(self) -> Sequence[Condition]:
         """The conditions that were reported before, without those that somebody may have edited."""
-        return evidence.credible(self.upgrade, self.node)
+        static_pods = self.workload.control_plane_pods() if self.workload else []
+        return evidence.credible(self.upgrade, self.node, self.pod_object, static_pods)
 
     @property
     def done(self) -> frozenset[str]:
