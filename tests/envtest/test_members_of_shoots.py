@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.core import SECRET, STATEFUL_SET
+from espalier.api.core import PERSISTENT_VOLUME_CLAIM, POD, SECRET, STATEFUL_SET
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.meta import Tree
@@ -42,6 +42,33 @@ async def test_shoot_gets_three_members_and_moves(tmp_path: Path) -> None:
         bad = await moved(shoot, "west", "east", destroy_source=True, give_up_source=True)
         assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.scenario.writer.period + 1
         await eventually(lambda: has_members(shoot, "east"), within=200, told=shoot.logs)
+
+
+@pytest.mark.soak
+async def test_members_with_empty_claims_join_again(tmp_path: Path) -> None:
+    """Somebody deletes claim and pod of each: what comes back has no data, and the others know it as a member."""
+    async with real_shoot(tmp_path) as shoot:
+        live = await shoot.scenario.shoot()
+        name, namespace = live.metadata.name, live.metadata.namespace
+        await shoot.garden.client.patch(Shoot.resource, name, namespace, patch=TOLERANT, type=PatchType.MERGE)
+        await eventually(lambda: has_members(shoot, "east"), within=200, told=shoot.logs)
+        for ordinal in (1, 0):  # the first would begin a cluster of its own if it asked nobody
+            await lose_claim(shoot, ordinal)
+            await eventually(lambda: has_members(shoot, "east"), within=200, told=shoot.logs)
+            await eventually(shoot.scenario.writer.changed, lambda changed: changed == [], despite=KubeError)
+
+
+async def lose_claim(shoot: RealShoot, ordinal: int) -> None:
+    """Delete the claim of a member, and its pod; wait until there is another claim."""
+    client, claim = shoot.seed("east").client, f"etcd-main-etcd-main-{ordinal}"
+    before = await client.get(PERSISTENT_VOLUME_CLAIM, claim, TECHNICAL_ID)
+    await client.delete(PERSISTENT_VOLUME_CLAIM, claim, TECHNICAL_ID)
+    await client.delete(POD, f"etcd-main-{ordinal}", TECHNICAL_ID)
+
+    async def is_new() -> bool:
+        return (await client.get(PERSISTENT_VOLUME_CLAIM, claim, TECHNICAL_ID)).metadata.uid != before.metadata.uid
+
+    await eventually(is_new, within=100, despite=KubeError, told=shoot.logs)
 
 
 async def has_members(shoot: RealShoot, seed: str) -> bool:
