@@ -63,6 +63,12 @@ def test_a_command_line_is_understood(line: str, expected: dict[str, Any]) -> No
 REFUSED = [
     ("describe bed", "unknown command 'bed'; allowed: cluster; see `espalier describe --help`"),
     ("plann", "unknown command 'plann'; did you mean plan? see `espalier --help`"),
+    ("get shoots -A", "unknown command 'shoots'; did you mean `espalier shoots list`? see `espalier get --help`"),
+    ("get seed", "unknown command 'seed'; did you mean `espalier seeds list`? see `espalier get --help`"),
+    (
+        "describe shoot a",
+        "unknown command 'shoot'; did you mean `espalier shoots describe`? see `espalier describe --help`",
+    ),
     ("get clutsers", "unknown command 'clutsers'; did you mean clusters? see `espalier get --help`"),
     ("--quiet", "unknown flag --quiet; see `espalier --help`"),
     ("plan --nmaespace a", "unknown flag --nmaespace; did you mean --namespace? see `espalier plan --help`"),

@@ -77,7 +77,7 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
     match error:
         case click.NoSuchCommand() if isinstance(context.command, click.Group):
             known = context.command.list_commands(context)
-            near = nearest_name(error.command_name, known)
+            near = nearest_name(error.command_name, known) or _elsewhere(error.command_name, context)
             allowed = f"did you mean {near}?" if near else f"allowed: {', '.join(known)}"
             return f"unknown command {error.command_name!r}; {allowed}"
         case click.NoSuchOption():
@@ -101,6 +101,15 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
             allowed = f"{message[:1].lower()}{message[1:].rstrip('.')}; allowed is `{usage}`"
             has_flag = any("--cluster" in each.opts and each.metavar == "NAME" for each in context.command.params)
             return f"{allowed}, with --cluster for a name" if has_flag else allowed
+
+
+def _elsewhere(name: str, context: click.Context) -> str:
+    """A command that does for objects with a group of commands of their own what others do as `get` and `describe`."""
+    root = context.find_root()
+    group = root.command.get_command(root, f"{name.removesuffix('s')}s") if isinstance(root.command, Group) else None
+    verb = "list" if context.info_name == "get" else context.info_name or ""
+    is_there = isinstance(group, Group) and verb in group.list_commands(context)
+    return f"`{root.command_path} {group.name} {verb}`" if is_there and group is not None else ""
 
 
 def _spellings(parameter: click.Parameter) -> list[str]:
