@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +14,16 @@ from espalier.cli.backups.election_times import read_times
 from espalier.cli.backups.etcd_agent_calls import over_http
 from espalier.cli.kit import distribution, flags
 from espalier.cli.kit.commands import Command
+from espalier.cli.kit.connecting.own_user import own_user
+from espalier.cli.kit.failures import Failure
 from espalier.cli.programs import garden_components, processes
 from espalier.cli.shoots.shoot_apis import ConnectedShootAPIs
 from espalier.kube.client import Client
 from espalier.kube.connection.kubeconfig import Kubeconfig
+from espalier.kube.errors import KubeError
 from espalier.kube.transports.http import HttpTransport
 from espalier.runtime.component import assemble
+from espalier.shoots.admission.users import SEED_USER, SEEDS, seed_of
 from espalier.shoots.gardener_api.transport import GardenTransport
 from espalier.shoots.gardenlet.config import GardenletConfig
 
@@ -103,6 +107,7 @@ async def gardenlet(
             user_agent=f"{USER_AGENT}/{seed}",
         )
         stack.push_async_callback(to_garden.close)
+        await check_user(to_garden, seed)
         call = await stack.enter_async_context(over_http())
         made = garden_components.of_gardenlet(
             config,
@@ -114,6 +119,19 @@ async def gardenlet(
         )
         assemble(running, made)
         return await running.run(signals=True)
+
+
+async def check_user(garden: Client, seed: str) -> None:
+    """Raises `Failure` if the kubeconfig of the garden is that of a gardenlet, but not of this seed's: it would be
+    refused whatever it reads or writes. While the garden does not answer, its controllers say so."""
+    with suppress(KubeError):
+        user = await own_user(garden)
+        if user.name.startswith(SEED_USER) and seed_of(user) != seed:
+            groups = ", ".join(user.groups)
+            raise Failure(
+                f"--garden-kubeconfig: found user {user.name} of groups {groups}, allowed with --seed {seed}: user "
+                f"{SEED_USER}{seed} of group {SEEDS}; give the name of that seed, or its own kubeconfig"
+            )
 
 
 async def to_shoot(seed: Client, namespace: str) -> Client:
