@@ -16,7 +16,7 @@ from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, GARDENLET_READY,
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
+from espalier.api.gardener.vocabulary.metadata_keys import GIVE_UP_AFTER, OWNERSHIP
 from espalier.api.gardener.vocabulary.operations import Condition, LastOperation
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Resource
@@ -129,6 +129,16 @@ def test_times_are_those_with_which_destination_runs() -> None:
     assert Plan.of(base).times_note.startswith("Times are defaults")
     differ = Plan.of(replace(base, times={"west": slow, "east": MoveTimes()}))
     assert differ.times_note.startswith("Seeds east and west run with different times")
+
+
+@pytest.mark.parametrize(("told", "waits"), [("15", 15), (None, 900), ("soon", 900)])
+def test_garden_tells_when_it_gives_up(told: str | None, waits: float) -> None:
+    east = seed("east")
+    if told is not None:
+        east.metadata.annotations[GIVE_UP_AFTER] = told
+    plan = Plan.of(seen("west", east, seed("west")))
+    assert dict(plan.bad_case.parts)["the garden gives up on the source"] == waits
+    assert ("does not report its own" in plan.times_note.partition(";")[2]) is (waits != 15)
 
 
 def test_times_of_a_lease_are_read_back() -> None:

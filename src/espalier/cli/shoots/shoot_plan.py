@@ -17,7 +17,7 @@ from espalier.api.gardener.garden.seed import BUCKET_REACHABLE, GARDENLET_READY,
 from espalier.api.gardener.garden.shoot import READY_FOR_DISASTER, Shoot
 from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.vocabulary.metadata_keys import OWNERSHIP
+from espalier.api.gardener.vocabulary.metadata_keys import GIVE_UP_AFTER, OWNERSHIP
 from espalier.api.gardener.vocabulary.operations import Condition
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -145,7 +145,7 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
                 + [(seen.destination, name) for name in RECONCILE.tasks]
             ),
             good_case(times),
-            bad_case(times),
+            bad_case(times, _give_up_after(seen, source)),
             is_alive,
             _at_risk(shoot, is_alive=is_alive),
             _times_note(seen, source),
@@ -168,10 +168,10 @@ def good_case(times: MoveTimes) -> Times:
     )
 
 
-def bad_case(times: MoveTimes) -> Times:
+def bad_case(times: MoveTimes, give_up_after: float | None = None) -> Times:
     """The longest API gap of a move whose source is lost, counted from when the move is asked for."""
     return Times.of(
-        ("the garden gives up on the source", GardenConfig().give_up_after),
+        ("the garden gives up on the source", give_up_after or GardenConfig().give_up_after),
         ("the destination proceeds without a final snapshot", times.timing.progress_timeout),
         ("leases of the source's extensions end", times.timing.lease_wait),
         *_start(times),
@@ -186,9 +186,20 @@ def _start(times: MoveTimes) -> tuple[tuple[str, float], ...]:
     )
 
 
+def _give_up_after(seen: Seen, source: str) -> float | None:
+    """The garden's time, if it has told it."""
+    seed = seen.seeds.get(source)
+    try:
+        return float(seed.metadata.annotations[GIVE_UP_AFTER]) if seed is not None else None
+    except (KeyError, ValueError):
+        return None
+
+
 def _times_note(seen: Seen, source: str) -> str:
     """A sentence about whose times a plan has, and what is wrong with them."""
-    of_garden = "the garden's own time is that of `espalier garden` by default"
+    of_garden = "that of the garden is its own"
+    if _give_up_after(seen, source) is None:
+        of_garden = "the garden does not report its own, which is that of `espalier garden` by default"
     of_destination = seen.times.get(seen.destination)
     if of_destination is None:
         return f"Times are defaults: the gardenlet of seed {seen.destination} does not report its own; {of_garden}."

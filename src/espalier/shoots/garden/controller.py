@@ -21,7 +21,7 @@ from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating
 from espalier.api.gardener.vocabulary.condition_types import Satisfied
 from espalier.api.gardener.vocabulary.conditions import merged
-from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, OWNERSHIP
+from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, GIVE_UP_AFTER, OWNERSHIP
 from espalier.api.gardener.vocabulary.operations import Condition, LastOperation, OperationState, OperationType
 from espalier.api.gardener.vocabulary.reasons import ControllerReason, SeedReason, ShootReason
 from espalier.api.resource import Key
@@ -104,6 +104,8 @@ class Garden:
         reported = [ready, *self._clock_condition(status, self._seed_leases.skew(key.name))]
         conditions = merged(status.conditions, reported, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
+        told = {"metadata": {"annotations": {GIVE_UP_AFTER: f"{self._config.give_up_after:g}"}}}
+        live = await self._writer.merge(Seed.resource, live, told)
         # By version: the seed's gardenlet writes conditions beside this one.
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):

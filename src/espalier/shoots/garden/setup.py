@@ -55,6 +55,7 @@ RIGHTS = Rights(
     cluster_scoped=(
         Right((core.NAMESPACE,), ("get", "create")),
         Right((Seed.resource, BackupBucket.resource, CloudProfile.resource), FOLLOW),
+        Right((Seed.resource,), ("patch",)),
         Right((Seed.resource,), ("patch",), "status"),
         Right(
             tuple(resource for resource in WRITTEN if not resource.namespaced),

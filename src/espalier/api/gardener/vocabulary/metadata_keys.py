@@ -103,6 +103,16 @@ OWNERSHIP: Annotated[
 ] = DOMAIN + "ownership"
 """An `ownership.Ownership`."""
 
+GIVE_UP_AFTER: Annotated[
+    str,
+    Annotation(
+        "Seed",
+        Writer.GARDEN,
+        "Seconds of silence after which the garden gives the seed up, for `espalier shoots plan`.",
+        "`espalier garden --give-up-after` sets it",
+    ),
+] = DOMAIN + "give-up-after"
+
 RELEASED_EPOCH: Annotated[
     str,
     Annotation(
