@@ -234,9 +234,14 @@ def test_events_of_a_shoot_and_its_objects_are_shown(
     async def story(simulation: virtual.Simulation) -> None:
         async with garden_with_apple(simulation) as garden:
             espalier = GardenCommands(garden.client, monkeypatch, capsys)
+            story_ = (await espalier("shoots", "events", "apple", *IN_NAMESPACE)).output.splitlines()
+            assert [line.split()[2] for line in story_[1:]] == ["Reconciling", "Reconciled"]
+            assert "Create begins on seed east" in story_[1]
+            for recorded in (await garden.client.list(core.CORE_EVENT, "garden-dev")).items:
+                await garden.client.delete(core.CORE_EVENT, recorded.name, "garden-dev")
             nothing = await espalier("shoots", "events", "apple", *IN_NAMESPACE)
             assert (nothing.code, nothing.output) == (0, "")
-            assert "No events of shoot apple found in namespace garden-dev." in nothing.complaint
+            assert "No events of shoot apple found in namespace garden-dev: an API server keeps" in nothing.complaint
             shoot = await garden.client.get(Shoot.resource, "apple", "garden-dev")
             (entry,) = (await garden.client.list(BackupEntry.resource, "garden-dev")).items
             later = {"count": 3, "lastObservedTime": "2026-01-01T00:02:00.500000Z"}

@@ -127,7 +127,8 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
 async def events(name: str, *, connect: flags.Connection, output_format: str) -> None:
     """Show what was recorded in the garden about a shoot, its ShootState and its BackupEntries, oldest first.
 
-    An API server keeps Events for an hour, unless it is told otherwise.
+    They tell which operations began, failed and ended, moves between seeds, and when its seed fell silent. An API
+    server keeps Events for an hour, unless it is told otherwise; `espalier shoots flow` has the tasks.
 
     \b
     Example:
@@ -143,7 +144,11 @@ async def events(name: str, *, connect: flags.Connection, output_format: str) ->
         now = SystemClock().now()
         output.write_table(shoot_text.EVENTS, [shoot_text.event_row(event, now) for event in chosen])
     else:
-        output.say(f"No events of shoot {name} found in namespace {connected.namespace}.", stderr=True)
+        output.say_wrapped(
+            f"No events of shoot {name} found in namespace {connected.namespace}: an API server keeps them for an "
+            f"hour, unless it is told otherwise. `espalier shoots describe {name}` shows the last operation.",
+            stderr=True,
+        )
 
 
 @shoots.command()

@@ -15,6 +15,7 @@ from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.namespaces import Namespaces
+from espalier.shoots.garden.operation_events import OperationEvents
 from espalier.shoots.garden.orphaned_states import OrphanedStates
 from espalier.shoots.garden.roles import WRITTEN, Roles
 from espalier.shoots.garden.seed_leases import SeedLeases
@@ -33,6 +34,7 @@ def component(config: GardenConfig | None = None) -> Component:
         manager.add(seed_leases)
         for garden_controller in Garden(caches, writer, manager.clock, settings, seed_leases).controllers():
             manager.add(garden_controller)
+        manager.add(OperationEvents(caches, manager.recorder))
         manager.add(Roles(caches, writer).controller())
         manager.add(OrphanedStates(caches, writer, manager.clock).controller())
 
