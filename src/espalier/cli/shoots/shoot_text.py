@@ -17,6 +17,7 @@ from espalier.cli.kit.printing import output
 from espalier.cli.kit.printing.layout import Table
 from espalier.cli.shoots.shoot_plan import Plan, Times
 from espalier.kube.objects import Object
+from espalier.shoots.garden.operation_events import is_seed_silent
 from espalier.shoots.garden.operations import pending_tasks
 
 SHOOTS = Table(("Namespace", "Name", "Seed", "Operation", "State", "Progress"))
@@ -34,19 +35,17 @@ def row(shoot: Shoot) -> tuple[str, ...]:
     """A line of a list."""
     last = shoot.status.last_operation
     operation = (last.type, last.state, f"{last.progress} %") if last is not None else ("", "", "")
-    metadata = shoot.metadata
-    return (
-        metadata.namespace,
-        metadata.name,
-        " -> ".join(dict.fromkeys(filter(None, (shoot.status.seed_name, shoot.spec.seed_name)))),
-        *operation,
-    )
+    metadata, present = shoot.metadata, shoot.status.seed_name or ""
+    seeds = filter(None, dict.fromkeys((present, shoot.spec.seed_name)))
+    shown = (f"{seed} (silent)" if seed == present and is_seed_silent(shoot) else seed for seed in seeds)
+    return metadata.namespace, metadata.name, " -> ".join(shown), *operation
 
 
 def facts(shoot: Shoot) -> Iterator[tuple[str, str]]:
     """The beginning of a description."""
     last, spec, status = shoot.status.last_operation, shoot.spec, shoot.status
-    yield "seed", status.seed_name or "none yet"
+    silent = ", whose gardenlet has stopped renewing its Lease" if is_seed_silent(shoot) else ""
+    yield "seed", f"{status.seed_name or 'none yet'}{silent}"
     if spec.seed_name != status.seed_name:
         yield "wanted seed", spec.seed_name or "to be scheduled"
     yield "technical ID", status.technical_id
@@ -143,4 +142,4 @@ def write_plan(plan: Plan) -> None:
 
 def _write_times(title: str, times: Times) -> None:
     output.say(f"{title}: {times.total:g} s")
-    output.write_table(TIMES, [(f"{seconds:g} s", part) for part, seconds in times.parts])
+    output.write_table(TIMES, [(f"{seconds:g} s", part) for part, seconds in times.parts if seconds])

@@ -64,6 +64,8 @@ def shoots() -> None:
 async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, output_format: str) -> None:
     """List shoots with their seed, and the progress of their operation. A shoot that moves has both seeds: `a -> b`.
 
+    `a (silent)` is a seed whose gardenlet has stopped renewing its Lease.
+
     \b
     Example:
       espalier shoots list -A --seed west
@@ -172,7 +174,7 @@ async def flow(name: str, *, connect: flags.Connection) -> None:
     drawn = flow_of(last.type)
     description = "" if last.finished else last.description
     output.say(f"{last.type} {last.state} on seed {shoot.status.seed_name or shoot.spec.seed_name}")
-    output.say(draw(drawn, read(drawn, description, failed), last.type))
+    output.say_wrapped(draw(drawn, read(drawn, description, failed), last.type))
 
 
 @shoots.command()
