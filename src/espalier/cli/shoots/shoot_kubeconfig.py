@@ -12,20 +12,21 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from espalier.api.gardener.garden.shoot import Shoot
+from espalier.api import conditions as condition_list
+from espalier.api.gardener.garden.shoot import API_SERVER_AVAILABLE, Shoot
 from espalier.api.gardener.garden.shoot_state import PersistedSecret, ShootState
 from espalier.api.resource import Key
-from espalier.api.trees.json_trees import decode
 from espalier.cli.kit import flags
+from espalier.cli.kit.connecting.own_user import own_user
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.printing import output
 from espalier.cli.shoots.shoots import find
 from espalier.kube.client import Client
 from espalier.kube.connection.kubeconfig import Kubeconfig
 from espalier.kube.connection.pki import KeyPair
-from espalier.kube.errors import Forbidden, NotFound, error_of
-from espalier.kube.objects import to_bytes
-from espalier.kube.transports.wire import Request as WireRequest
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.runtime.clock import SystemClock
+from espalier.shoots.garden.operations import has_settled, pending_tasks
 from espalier.shoots.secrets import names
 from espalier.shoots.secrets.persisted import Data, InvalidSecret, authority_of
 
@@ -35,7 +36,6 @@ USER = "gardener.cloud:user:"
 DAY = 86400.0
 LEAST, MOST, DEFAULT = 600.0, DAY, 3600.0
 """Seconds of validity: as Gardener's `adminkubeconfig` allows them."""
-_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Request:
         return cls(shoot, seconds, server)
 
     async def send(self, client: Client, namespace: str) -> bytes:
-        """The kubeconfig. Raises `Failure` for a shoot without keys, and for a user who may not read them."""
+        """The kubeconfig. Raises `Failure` for a shoot without keys, and for a user who may not read them. Says on
+        standard error why the shoot's API server can't be reached with it now."""
         key = Key(namespace, self.shoot)
         shoot = await find(client, key)
         secrets = await _secrets(client, key, shoot.metadata.uid)
@@ -70,6 +71,8 @@ class Request:
             raise Failure(f"the ShootState of shoot {key} has no secret {missing}: {_WAIT}") from None
         except InvalidSecret as error:
             raise Failure(f"the authority of shoot {key} in its ShootState is damaged: {error}") from None
+        if problem := not_available(shoot.decode(Shoot)):
+            output.say_wrapped(f"the API server of shoot {key} is not available now: {problem}", stderr=True)
         now = SystemClock().now()
         pair = authority.issue_client(await _user(client), groups=(ADMINISTRATORS,), now=now, days=self.seconds / DAY)
         return Kubeconfig.of_cluster(
@@ -82,6 +85,16 @@ class Request:
 
 
 _WAIT = "its control plane has not been created yet; `espalier shoots list` shows its progress"
+
+
+def not_available(shoot: Shoot) -> str:
+    """Why the API server of a shoot is not available, by its status; empty if it is."""
+    if shoot.status.hibernated:
+        return "the shoot is hibernated"
+    reported = condition_list.get(shoot.status.conditions, API_SERVER_AVAILABLE)
+    if reported is not None:
+        return "" if reported.status == "True" else f"{reported.reason}: {reported.message}"
+    return "" if has_settled(shoot) else pending_tasks(shoot)
 
 
 async def _secrets(client: Client, key: Key, uid: str) -> dict[str, Data]:
@@ -123,13 +136,6 @@ def _dns_name(secret: Data, shoot: Shoot) -> str:
 
 async def _user(client: Client) -> str:
     """The name that the certificate has: that of the user in the garden, if its API server tells."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    response = await client.raw(WireRequest("POST", _REVIEW, {}, {"content-type": "application/json"}, to_bytes(body)))
-    if response.status == 201:
-        name = str(((decode(response.body).get("status") or {}).get("userInfo") or {}).get("username") or "")
-    elif response.status in (403, 404):
-        name = ""
-    else:
-        raise error_of(response.status, response.body)
+    name = (await own_user(client)).name
     # An X.509 common name has at most 64 characters.
     return f"{USER}{name or 'unknown'}"[:64]
