@@ -14,18 +14,18 @@ SEEDS = ("gardener.cloud:system:seeds",)
 
 
 @pytest.mark.parametrize(
-    ("user", "found"),
+    ("user", "told"),
     [
         (User(EAST, SEEDS), f"found user {EAST} of groups gardener.cloud:system:seeds"),
         (User("gardener.cloud:system:seed:west", ("people",)), "of groups people"),
     ],
 )
-async def test_gardenlet_of_another_seed_is_refused(user: User, found: str) -> None:
+async def test_gardenlet_of_another_seed_is_refused(user: User, told: str) -> None:
     server = new_server()
     await server.start()
     with pytest.raises(Failure) as refused:
         await check_user(client_of(server, user), "west")
-    assert found in str(refused.value)
+    assert told in str(refused.value)
     assert "--seed west: user gardener.cloud:system:seed:west of group gardener.cloud:system:seeds" in str(
         refused.value
     )

@@ -7,6 +7,9 @@ What happens while no garden leads is not recorded.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+
+from msgspec import ValidationError
 
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.vocabulary.events import Event
@@ -34,9 +37,11 @@ class OperationEvents:
             unsubscribe()
 
     def _changed(self, old: Object | None, new: Object | None, _first: bool) -> None:
-        if old is None or new is None:
-            return
-        before, after = old.decode(Shoot), new.decode(Shoot)
+        if old is not None and new is not None:
+            with suppress(ValidationError):  # of a Shoot that can't be read, its controller tells
+                self._compare(new, old.decode(Shoot), new.decode(Shoot))
+
+    def _compare(self, new: Object, before: Shoot, after: Shoot) -> None:
         seed, wanted = after.status.seed_name, after.spec.seed_name
         if seed and wanted not in (seed, before.spec.seed_name):
             self._recorder.event(
@@ -58,26 +63,30 @@ class OperationEvents:
 
     def _advanced(self, shoot: Object, before: LastOperation | None, last: LastOperation, where: str) -> None:
         """Record the beginning or the end of an operation."""
-        record, is_same = self._recorder.event, before is not None and before.type == last.type
+        recorder, is_same = self._recorder, before is not None and before.type == last.type
         was_over = before is not None and before.state in _OVER
         if last.state not in _OVER and not (is_same and not was_over):
+            begun = f"{last.type} begins {where}"
             match last.type:
                 case OperationType.MIGRATE:
-                    record(shoot, "Normal", Event.PREPARE_MIGRATION, f"{last.type} begins {where}")
+                    recorder.event(shoot, "Normal", Event.PREPARE_MIGRATION, begun)
                 case OperationType.DELETE:
-                    record(shoot, "Normal", Event.DELETING, f"{last.type} begins {where}")
+                    recorder.event(shoot, "Normal", Event.DELETING, begun)
                 case _:
-                    record(shoot, "Normal", Event.RECONCILING, f"{last.type} begins {where}")
-        if last.state == OperationState.ABORTED and not (is_same and was_over):
-            record(shoot, "Warning", Event.SEED_GIVEN_UP, last.description)
-        if last.state == OperationState.SUCCEEDED and not (is_same and was_over):
+                    recorder.event(shoot, "Normal", Event.RECONCILING, begun)
+        if is_same and was_over:
+            return
+        if last.state == OperationState.ABORTED:
+            recorder.event(shoot, "Warning", Event.SEED_GIVEN_UP, last.description)
+        if last.state == OperationState.SUCCEEDED:
+            succeeded = f"{last.type} has succeeded {where}"
             match last.type:
                 case OperationType.MIGRATE:
-                    record(shoot, "Normal", Event.MIGRATION_PREPARED, last.description)
+                    recorder.event(shoot, "Normal", Event.MIGRATION_PREPARED, last.description)
                 case OperationType.DELETE:
-                    record(shoot, "Normal", Event.DELETED, f"{last.type} has succeeded {where}")
+                    recorder.event(shoot, "Normal", Event.DELETED, succeeded)
                 case _:
-                    record(shoot, "Normal", Event.RECONCILED, f"{last.type} has succeeded {where}")
+                    recorder.event(shoot, "Normal", Event.RECONCILED, succeeded)
 
 
 def is_seed_silent(shoot: Shoot) -> bool:

@@ -104,3 +104,10 @@ async def test_each_error_is_told_once() -> None:
 @pytest.mark.parametrize("state", ["", "Reconcile Succeeded", "Reconcile Processing"])
 async def test_unchanged_operation_is_not_told(state: str) -> None:
     assert await recorded(shoot(state), shoot(state)) == []
+
+
+async def test_unreadable_shoot_is_left_out() -> None:
+    broken = shoot("Reconcile Succeeded", lastErrors="garbage")
+    assert await recorded(broken, shoot("Reconcile Processing"), shoot("Reconcile Succeeded")) == [
+        "Normal Reconciled: Reconcile has succeeded on seed east"
+    ]
