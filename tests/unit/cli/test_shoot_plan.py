@@ -131,7 +131,9 @@ def test_times_are_those_with_which_destination_runs() -> None:
     assert differ.times_note.startswith("Seeds east and west run with different times")
 
 
-@pytest.mark.parametrize(("told", "waits"), [("15", 15), (None, 900), ("soon", 900)])
+@pytest.mark.parametrize(
+    ("told", "waits"), [("15", 15), (None, 900), ("soon", 900), ("nan", 900), ("inf", 900), ("-3", 900)]
+)
 def test_garden_tells_when_it_gives_up(told: str | None, waits: float) -> None:
     east = seed("east")
     if told is not None:

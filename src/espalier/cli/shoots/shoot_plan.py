@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -187,12 +188,13 @@ def _start(times: MoveTimes) -> tuple[tuple[str, float], ...]:
 
 
 def _give_up_after(seen: Seen, source: str) -> float | None:
-    """The garden's time, if it has told it."""
+    """The garden's time, if it has told it, and nobody has written anything else there."""
     seed = seen.seeds.get(source)
     try:
-        return float(seed.metadata.annotations[GIVE_UP_AFTER]) if seed is not None else None
+        seconds = float(seed.metadata.annotations[GIVE_UP_AFTER]) if seed is not None else 0.0
     except (KeyError, ValueError):
         return None
+    return seconds if 0 < seconds < math.inf else None
 
 
 def _times_note(seen: Seen, source: str) -> str:

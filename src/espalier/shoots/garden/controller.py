@@ -25,7 +25,7 @@ from espalier.api.gardener.vocabulary.metadata_keys import FORCE_RESTORE, GIVE_U
 from espalier.api.gardener.vocabulary.operations import Condition, LastOperation, OperationState, OperationType
 from espalier.api.gardener.vocabulary.reasons import ControllerReason, SeedReason, ShootReason
 from espalier.api.resource import Key
-from espalier.kube.errors import Conflict, NotFound
+from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Caches
 from espalier.runtime.clock import Clock
@@ -104,12 +104,13 @@ class Garden:
         reported = [ready, *self._clock_condition(status, self._seed_leases.skew(key.name))]
         conditions = merged(status.conditions, reported, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
-        told = {"metadata": {"annotations": {GIVE_UP_AFTER: f"{self._config.give_up_after:g}"}}}
-        live = await self._writer.merge(Seed.resource, live, told)
         # By version: the seed's gardenlet writes conditions beside this one.
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):
             await self._report_unknown(key.name)
+        own = {"metadata": {"annotations": {GIVE_UP_AFTER: f"{self._config.give_up_after:g}"}}}
+        with suppress(Forbidden):  # a role of before: plans say that the time is unknown
+            await self._writer.merge(Seed.resource, self._seeds.get(key) or live, own)
         return Wait(
             ControllerReason.LEASE_CHECK_SCHEDULED, "its Lease will be read again", after=self._config.monitor_period
         )

@@ -43,12 +43,13 @@ from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import PatchType
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import Forbidden, KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.runtime.caches.cache import Caches
 from espalier.runtime.caches.snapshot import Snapshot
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.controllers.outcome import Wait
 from espalier.runtime.controllers.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controller import Garden
@@ -315,3 +316,25 @@ async def test_move_begins_once_the_bucket_is_ready(value: Object | None, proble
     await garden._migrate(Key("garden-dev", "apple"))
     (constraint,) = (constraint for constraint in written[0].constraints if constraint.type == READY_FOR_MIGRATION)
     assert (constraint.status, constraint.message) == ("False" if problem else "True", problem)
+
+
+async def test_silent_seed_is_reported_with_an_older_role() -> None:
+    """A role of a former release does not allow the annotation."""
+    caches = Snapshot()
+    written: list[SeedStatus] = []
+
+    async def status(_resource: object, live: Object, wanted: SeedStatus, *_: object, **__: object) -> Object:
+        written.append(wanted)
+        return live
+
+    async def merge(*_: object) -> Object:
+        raise Forbidden.of("seeds a is forbidden")
+
+    writer = cast(Writer, SimpleNamespace(status=status, merge=merge))
+    silences = SimpleNamespace(
+        is_observed=True, silence=lambda _seed: 1e6, has_lease=lambda _seed: True, skew=lambda _seed: None
+    )
+    garden = Garden(cast(Caches, caches), writer, SystemClock(), GardenConfig(), cast(SeedLeases, silences))
+    caches.put(Object(msgspec.json.encode(seed("a"))))
+    assert isinstance(await garden._seed(Key("", "a")), Wait)
+    assert [condition.status for condition in written[0].conditions] == ["Unknown"]
