@@ -25,6 +25,7 @@ from espalier.providers.vsphere.kinds import (
     VSphereMachineConfigSpec,
 )
 from espalier.runtime.caches.snapshot import Snapshot
+from espalier.runtime.options import Options
 from tests.support.objects.adoption_records import adopted_cluster, adoption_record
 
 GARDEN = Key("team-a", "garden")
@@ -51,7 +52,8 @@ def template(labels: dict[str, str]) -> Tree:
 )
 def test_template_in_use_decides_between_datastores(objects: list[Tree], datastore: str) -> None:
     caches = Snapshot()
-    check_plan = controller._of_machines(cast(Any, SimpleNamespace(caches=caches)))
+    host = SimpleNamespace(caches=caches, manager=SimpleNamespace(options=Options()))
+    check_plan = controller._of_machines(cast(Any, host))
     caches.fill([Object(to_bytes(tree)) for tree in objects])
     cluster = eksa.Cluster(metadata=ObjectMeta(namespace=GARDEN.namespace, name=GARDEN.name))
     config = VSphereMachineConfig(
