@@ -86,7 +86,6 @@ def component(
                 writer=Writer(host.client, {}, FIELD_MANAGER),
                 clock=manager.clock,
                 seed=config.seed,
-                recorder=manager.recorder,
                 period=config.care,
                 rng=manager.rng,
             )

@@ -5,26 +5,24 @@ It uses watches: one write when states changed, none while a shoot is settled, e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.gardener.extensions.extension import Extended
 from espalier.api.gardener.garden.shoot import Shoot
 from espalier.api.gardener.garden.shoot_state import ShootState
 from espalier.api.gardener.responsibility import restoring
-from espalier.api.gardener.vocabulary.events import Event
 from espalier.api.gardener.vocabulary.reasons import StateReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache, Caches
-from espalier.runtime.controllers.events import Recorder
 from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.state.document import Document, UnreadableShootState, revision_of
 from espalier.shoots.state.kinds import kinds_of
 from espalier.shoots.state.merging import SeedStates, Task, is_current, merged, task_of
 from espalier.shoots.state.pieces import TruncatedState
-from espalier.shoots.state.resource_states import ResourceState, state_of
+from espalier.shoots.state.resource_states import state_of
 from espalier.shoots.state.store import EpochOver, ShootStates, later_epoch_problem
 from espalier.shoots.state.stored import StaleState
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID
@@ -84,13 +82,10 @@ class StateObserver:
 class Sync:
     """Brings the ShootState of one shoot up to date."""
 
-    def __init__(
-        self, observer: StateObserver, store: ShootStates, seed: str, recorder: Recorder | None = None
-    ) -> None:
+    def __init__(self, observer: StateObserver, store: ShootStates, seed: str) -> None:
         self._observer = observer
         self._store = store
         self._seed = seed
-        self._recorder = recorder
 
     async def reconcile(self, key: Key) -> Outcome:
         """Update the ShootState with one write if a state changed, else with none."""
@@ -120,7 +115,11 @@ class Sync:
                 return Wait(StateReason.EPOCH_OUTDATED, str(error))
             except (StaleState, UnreadableShootState, TruncatedState) as error:
                 return Fault(StateReason.SHOOT_STATE_UNUSABLE, str(error))
-        return self._report_problems(shoot_object, states.states)
+        problems = [f"{state.key}: {state.problem}" for state in states.states if state.problem]
+        if not problems:
+            return Done()
+        message = f"the shoot can't be restored in another seed: {'; '.join(problems)}"
+        return Wait(StateReason.STATE_NOT_TRANSFERABLE, message)
 
     async def _write(self, shoot: Object, task: Task, states: SeedStates, revision: int) -> None:
         secrets: list[Tree] = []
@@ -138,12 +137,3 @@ class Sync:
         await self._store.change(shoot, task.epoch, edit, lambda: secrets, revision=revision)
         if unused:
             await self._store.sweep(shoot, used, task.epoch, unused)
-
-    def _report_problems(self, shoot: Object, states: Sequence[ResourceState]) -> Outcome:
-        problems = [f"{state.key}: {state.problem}" for state in states if state.problem]
-        if not problems:
-            return Done()
-        message = f"the shoot can't be restored in another seed: {'; '.join(problems)}"
-        if self._recorder is not None:
-            self._recorder.event(shoot, "Warning", Event.STATE_NOT_TRANSFERABLE, message)
-        return Wait(StateReason.STATE_NOT_TRANSFERABLE, message)

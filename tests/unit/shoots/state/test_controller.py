@@ -160,7 +160,6 @@ async def test_problems_that_pass_are_not_reported(world: World) -> None:
         writer=Writer(world.seeds["a"].client, {}),
         clock=SystemClock(),
         seed="a",
-        recorder=None,
         period=20,
         rng=rng,
     )

@@ -1,4 +1,4 @@
-"""Reasons of the Events that garden and gardenlets record on Gardener's kinds: constants, with their prose.
+"""Reasons of the Events that the garden records on Gardener's kinds: constants, with their prose.
 
 `make pages` writes the prose into `docs/reference/events.md`, and `tests/conventions` compares it with the code.
 """
@@ -9,7 +9,7 @@ from espalier.api.definitions.reference import EventProse, EventReason
 
 
 class Event(EventReason):
-    """Of garden and gardenlets. Names that Gardener has, too, mean the same there."""
+    """Of the garden. Names that Gardener has, too, mean the same there."""
 
     RECONCILING = "Reconciling", "Normal", "Shoot", "its creation, restore or reconcile begins"
     RECONCILED = "Reconciled", "Normal", "Shoot", "its creation, restore or reconcile has succeeded"
@@ -38,14 +38,6 @@ class Event(EventReason):
     )
     DELETING = "Deleting", "Normal", "Shoot", "its deletion begins"
     DELETED = "Deleted", "Normal", "Shoot", "its deletion has succeeded"
-
-    STATE_NOT_TRANSFERABLE = (
-        "StateNotTransferable",
-        "Warning",
-        "Shoot",
-        "an extension keeps a state that can't be carried to another seed: it is too large or unreadable",
-        "have the extension fixed; do not move the shoot before",
-    )
 
 
 EVENTS: tuple[EventProse, ...] = tuple(event.prose for event in Event)

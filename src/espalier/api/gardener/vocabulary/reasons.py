@@ -33,7 +33,7 @@ WHERE: Mapping[str, str] = {
     "`BucketMissing`, `BucketNotReady` and `CredentialsMissing`, otherwise what the extension reports. Reasons are in "
     "the gardenlet's log.",
     STATE: "It has no status. Reasons are in the logs of the gardenlet and, for Secrets with states, of the garden; "
-    "`StateNotTransferable` is an Event of the Shoot as well.",
+    "those that last are in the message of the Shoot's condition `ReadyForDisaster`.",
     ETCD: "Conditions `Ready` and `DataVolumesReady`; a failure is in `status.lastErrors` as well.",
     EXTENSION: "ControlPlane, DNSRecord, Extension, Infrastructure, Network, OperatingSystemConfig, Worker, and the "
     "BackupBuckets and BackupEntries of seeds, as the library of [extensions.md](../../extensions.md) and the "

@@ -23,7 +23,6 @@ from espalier.kube.objects import Object
 from espalier.runtime.caches.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controllers.controller import Controller
-from espalier.runtime.controllers.events import Recorder
 from espalier.runtime.controllers.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.controllers.sources import Expiry, Source
 from espalier.runtime.controllers.writer import Writer
@@ -105,7 +104,6 @@ def controller(
     writer: Writer,
     clock: Clock,
     seed: str,
-    recorder: Recorder | None,
     period: float,
     rng: random.Random,
 ) -> Controller:
@@ -114,7 +112,7 @@ def controller(
     # `known` stands in for a cache of ShootStates: it has digests, because a seed could not hold all states.
     shoots.add_indexes({BY_TECHNICAL_ID: technical_ids})
     observed = StateObserver(shoots, cast(Cache, known), seed_caches)
-    sync = Sync(observed, states, seed, recorder)
+    sync = Sync(observed, states, seed)
     others = OtherKinds(observed, states, writer, seed, clock)
 
     async def reconcile(key: Key) -> Outcome:
