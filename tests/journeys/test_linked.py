@@ -77,8 +77,8 @@ def test_provider_with_credentials_uses_its_rights(namespaces: Sequence[str]) ->
                 *(kind.resource.plural for kind in KINDS),
                 "orchardmachineconfigs/status",  # of a controller of the provider's own, which has nothing to do here
             }
-            # What is made for clusters is deleted with them, and patched in an upgrade in place: not in this story. That
-            # configs may be deleted, only admission plugin OwnerReferencesPermissionEnforcement asks.
+            # What is made for clusters is deleted with them, and patched in an upgrade in place: not in this story.
+            # Deletion of configs is a right that only plugin OwnerReferencesPermissionEnforcement asks for.
             read = {
                 grant
                 for grant in with_it - without
