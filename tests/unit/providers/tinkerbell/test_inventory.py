@@ -183,6 +183,8 @@ def test_passwords_are_in_no_message(cell: str, others: dict[str, str]) -> None:
         (b"a\n" * (MOST_LINES + 2), f"the limit is {MOST_LINES} machines"),
         (b"hostname,hostname\n", "hostname: duplicate column"),
         (b"hostname,macs\n", "mac: missing column; rename macs to it; found hostname, macs"),
+        (file({}).replace(b",", b";"), "hardware.csv:1:1: the cells of a line are separated by another character"),
+        (file({}).replace(b",", b"\t"), "found tabs; allowed: commas"),
         (file({}) + b"\nworker-2,x", "wrong number of cells"),
         (file({}) + b'\n"worker-2', "unmatched quotation mark"),
     ],

@@ -142,11 +142,18 @@ def _rows(text: str, file: _File) -> Iterator[_Row]:
 
 # The line with the names of columns.
 
+_SEPARATORS = {";": "semicolons", "\t": "tabs"}
+
 
 def _names(head: _Row, file: _File) -> list[str]:
     """The names of columns; empty if they are invalid."""
     before = len(file.problems)
     names = [cell.text.lower() for cell in head]
+    separator = next((mark for mark in _SEPARATORS if set(_REQUIRED) <= set(names[0].split(mark))), None)
+    if separator:  # what a spreadsheet saves where the comma is the decimal mark, or as text
+        message = "the cells of a line are separated by another character; save the file with commas"
+        file.add_problem(head[0], "", message, _SEPARATORS[separator], "commas")
+        return []
     for index, (name, cell) in enumerate(zip(names, head, strict=True)):
         if name and name in names[:index]:
             file.add_problem(cell, name, "duplicate column; remove one")
