@@ -102,6 +102,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (keys.CONFIRM_DELETION, (INFRASTRUCTURE, SEEDS), FLAGS),
     (keys.FORCE_RESTORE, (SHOOT,), FLAGS),
     (keys.OWNERSHIP, (SHOOT,), OWNERSHIPS),
+    (keys.GIVE_UP_AFTER, (SEEDS,), EPOCHS),
     (keys.RELEASED_EPOCH, (SHOOT,), EPOCHS),
     (keys.RESTORED_EPOCH, (SHOOT,), EPOCHS),
     (keys.STATE_REVISION, (SHOOT, STATE), EPOCHS),

@@ -274,6 +274,7 @@ def test_failed_step_goes_on_when_its_pod_is_deleted() -> None:
         done = await until_so(env, name, lambda upgrade: upgrade.status.completed)
         assert [container for _, container in upgraders.ran] == [
             "components-copier",
+            "kubeadm-upgrader",  # which nothing on a worker confirms
             "kubelet-kubectl-upgrader",
             "uncordoner",
             "done",

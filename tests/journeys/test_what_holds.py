@@ -177,7 +177,9 @@ def test_change_that_waits_for_ever_is_not_polled() -> None:
         await asyncio.sleep(HOUR / 2)
         asked = env.server.requests - before_requests
         assert (await the_cluster(env)).metadata.resource_version == result.metadata.resource_version
-        assert {verb for verb, _, _, agent in asked if agent == MANAGER_AGENT} == {"watch"}
+        ours = {(verb, plural) for verb, plural, _, agent in asked if agent == MANAGER_AGENT}
+        # The copy of the kubeconfig is looked for once an hour.
+        assert {verb for verb, _ in ours - {("create", "secrets")}} == {"watch"}
 
     journey(story)
 

@@ -177,6 +177,9 @@ BEYOND_CERT_MANAGER = frozenset({"1.37"})
 """Rows with a newer Kubernetes than their cert-manager states: it is the one that clusterctl of their Cluster API
 installs."""
 
+RELEASED_WITH_CLUSTER_API = ("infrastructure-docker",)
+"""The labels of infrastructure providers that are released with Cluster API, in its versions."""
+
 # docs/book/src/developer/providers/migrations/v1.13-to-v1.14.md and docs/book/src/reference/versions.md.
 DOCKER_KINDS = Ending("DockerCluster, DockerMachine and their templates", "1.15", "", "DevCluster, DevMachine")
 OLD_API = Ending("API version v1beta1 of Cluster API", "1.16", "2027-04", "API version v1beta2")

@@ -68,6 +68,22 @@ def pods(*nodes: str, broken: str = "") -> list[Pod]:
     ]
 
 
+def static_pods(*versions: str) -> list[Pod]:
+    """The static pods of node a whose images have a version of Kubernetes."""
+    return [
+        msgspec.convert(
+            {
+                "metadata": {"name": f"{name}-a", "labels": {"component": name}},
+                "spec": {"nodeName": "a", "containers": [{"name": name, "image": f"registry:5000/{name}:{version}"}]},
+            },
+            Pod,
+        )
+        for name, version in zip(
+            ("kube-apiserver", "kube-controller-manager", "kube-scheduler"), versions, strict=False
+        )
+    ]
+
+
 def machine(name: str, *, version: str = OLD, going: bool = False, control_plane: bool = False) -> MachineView:
     """A Machine whose node is called like it; `going` is being deleted."""
     role = {CONTROL_PLANE_LABEL: ""} if control_plane else {}

@@ -12,23 +12,7 @@ from espalier.api.meta import Condition
 from espalier.upgrades.node.containers import KUBEADM, KUBELET, STEPS, UNCORDON
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.observed.views import Pod
-from tests.support.objects.observed_upgrades import NEW, OLD, cluster_view, node, scope_of
-
-COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-
-
-def static_pods(*images: str) -> list[Pod]:
-    """The static pods of node a, with these versions."""
-    return [
-        msgspec.convert(
-            {
-                "metadata": {"name": f"{name}-a", "labels": {"component": name}},
-                "spec": {"nodeName": "a", "containers": [{"name": name, "image": f"registry:5000/{name}:{version}"}]},
-            },
-            Pod,
-        )
-        for name, version in zip(COMPONENTS, images, strict=False)
-    ]
+from tests.support.objects.observed_upgrades import NEW, OLD, cluster_view, node, scope_of, static_pods
 
 
 def reported(*types: str, kubelet: str = OLD, pods: list[Pod] | None = None, cordoned: bool = False) -> NodeScope:

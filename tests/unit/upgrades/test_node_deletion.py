@@ -20,7 +20,7 @@ from espalier.upgrades.node import context
 from espalier.upgrades.node import deletion as node_deletion
 from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
-from tests.support.objects.observed_upgrades import NEW, OLD, made, node, rights_taken, scope_of
+from tests.support.objects.observed_upgrades import NEW, OLD, made, node, rights_taken, scope_of, static_pods
 
 
 def ended(scope: NodeScope, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, list[str]]:
@@ -159,6 +159,7 @@ def test_kubeadm_config_is_restored_by_its_writer(version: str, claimed_by: str,
     conditions = [Condition(type=type_, status="True", reason="So") for type_ in ("UpgraderPodCreated", done)]
     status = msgspec.structs.replace(scope.upgrade.status, conditions=conditions)
     view: Any = scope.cluster_view
+    view.workload.control_plane_pods = lambda: static_pods(NEW, NEW, NEW)
     text = json.dumps({"apiVersion": "kubeadm.k8s.io/v1beta4", "kubernetesVersion": version})
     view.workload.kubeadm_config = made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
     view.workload.writer = SimpleNamespace(merge=merge)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from espalier.api.capi import etcdadm
 from espalier.api.resource import Resource
-from espalier.api.version_matrix import OLDEST_CERT_MANAGER, minor_of, numbers
+from espalier.api.version_matrix import OLDEST_CERT_MANAGER, RELEASED_WITH_CLUSTER_API, minor_of, numbers
 from espalier.clusterapi import installed
 from espalier.clusterapi.installed import CORE
 from espalier.management.providers.components import (
@@ -19,8 +19,6 @@ from espalier.management.providers.components import (
 )
 
 _CLUSTER_API = (CORE, BOOTSTRAP, CONTROL_PLANE)
-_OF_ITS_RELEASES = ("infrastructure-docker",)
-"""Infrastructure providers that are released with Cluster API, in its versions."""
 _ADDRESSES = "ipam-"
 """The start of the labels of providers that give addresses, which an infrastructure provider may use."""
 
@@ -108,7 +106,7 @@ def _infrastructure_version(
     provider: ProviderComponents, core: ProviderComponents | None, of_release: str
 ) -> Iterator[str]:
     """The minor version that the release names; of a provider that Cluster API releases, Cluster API's."""
-    is_of_core = provider.label in _OF_ITS_RELEASES
+    is_of_core = provider.label in RELEASED_WITH_CLUSTER_API
     wanted = (core.version if core else "") if is_of_core else of_release
     if numbers(wanted) and minor_of(provider.version) != minor_of(wanted):
         source = f"with {CORE}" if is_of_core else "with this release"

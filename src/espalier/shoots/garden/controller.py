@@ -105,12 +105,12 @@ class Garden:
         conditions = merged(status.conditions, reported, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
         # By version: the seed's gardenlet writes conditions beside this one.
-        await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
+        written = await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):
             await self._report_unknown(key.name)
         own = {"metadata": {"annotations": {GIVE_UP_AFTER: f"{self._config.give_up_after:g}"}}}
         with suppress(Forbidden):  # a role of before: plans say that the time is unknown
-            await self._writer.merge(Seed.resource, self._seeds.get(key) or live, own)
+            await self._writer.merge(Seed.resource, written, own, Precondition.UID)
         return Wait(
             ControllerReason.LEASE_CHECK_SCHEDULED, "its Lease will be read again", after=self._config.monitor_period
         )
