@@ -69,6 +69,18 @@ def test_other_objects_are_ignored_unless_asked_for(env: LocalEnvironment, tmp_p
     assert there(NAMESPACES, "fields", None)
 
 
+def test_kustomization_that_changes_something_is_to_be_built(env: LocalEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(EXAMPLE)
+    listing = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [cluster.yaml]\n"
+    for text, reason in (
+        (listing, "it is no part of a cluster"),
+        (f"{listing}namePrefix: old-\n", "to have what it changes, give -f - what `kubectl kustomize FOLDER` prints"),
+    ):
+        (tmp_path / "kustomization.yaml").write_text(text)
+        done = env.espalier("validate", "-f", str(tmp_path))
+        assert f"Kustomization is ignored: {reason}" in " ".join(done.err.split())
+
+
 def test_namespace_of_a_manifest_is_created_before_it(env: LocalEnvironment, tmp_path: Path) -> None:
     file = tmp_path / "moor.yaml"
     texts = EXAMPLE.replace("hedge", "moor").split("---\n")

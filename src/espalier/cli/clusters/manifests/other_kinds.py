@@ -33,6 +33,7 @@ CONTAINERS = (NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 SERVED_WITHIN = 60.0
 """Seconds for an API server to serve a kind whose CustomResourceDefinition was written."""
+_KUSTOMIZE, _ONLY_LISTED = "kustomize.config.k8s.io/", {"apiVersion", "kind", "metadata", "resources"}
 _PAUSE = 0.2
 _LONGEST_NAME = 200
 _MOST_KINDS = 20
@@ -46,7 +47,10 @@ def flag(verb: str) -> Callable[[Decorated], Decorated]:
 def notes(others: Sequence[Document], what: str = "ignored") -> Iterator[str]:
     """A sentence for each object, with its place: that it is ignored."""
     for other in others:
-        yield f"{other.source}:{other.line('kind')}: {_named(other)} is {what}: it is no part of a cluster"
+        reason = "it is no part of a cluster"
+        if other.api_version.startswith(_KUSTOMIZE) and other.tree.keys() - _ONLY_LISTED:
+            reason = "to have what it changes, give -f - what `kubectl kustomize FOLDER` prints"
+        yield f"{other.source}:{other.line('kind')}: {_named(other)} is {what}: {reason}"
 
 
 def say(others: Sequence[Document], advice: str = "") -> None:
