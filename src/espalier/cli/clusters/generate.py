@@ -169,8 +169,8 @@ def hardware(*, csv: str, output_to: str) -> None:
       espalier generate hardware -z hardware.csv | kubectl apply -f -
     """
     name = "standard input" if csv == "-" else csv
-    made, unread = hardware_manifest(sys.stdin.buffer.read() if csv == "-" else Path(csv).read_bytes(), name)
-    for sentence in unread:
+    made, warnings = hardware_manifest(sys.stdin.buffer.read() if csv == "-" else Path(csv).read_bytes(), name)
+    for sentence in warnings:
         output.say_wrapped(f"{name}: {sentence}", stderr=True)
     if output_to in _FORMATS:
         _write(made, output_to)

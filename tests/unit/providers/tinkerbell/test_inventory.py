@@ -43,8 +43,8 @@ def wrong(data: bytes) -> list[str]:
 
 
 def test_machine_becomes_hardware_with_its_bmc() -> None:
-    (secret, bmc, hardware), unread = manifest(file({}), "hardware.csv")
-    assert unread == ()
+    (secret, bmc, hardware), warnings = manifest(file({}), "hardware.csv")
+    assert warnings == ()
     assert hardware["metadata"] == {
         "name": "worker-1",
         "namespace": "eksa-system",
@@ -207,10 +207,16 @@ def test_many_invalid_cells_are_counted() -> None:
 def test_ignored_columns_are_named() -> None:
     head, _, line = file({}).partition(b"\n")
     data = head + b",vendor,color,bmc_pasword\n" + line + b",dell,red,x"
-    assert read(data, "hardware.csv").unread == (
+    assert read(data, "hardware.csv").warnings == (
         'column "color" is ignored',
         'column "bmc_pasword" is ignored; did you mean bmc_password?',
     )
+
+
+def test_disks_whose_partitions_tinkerbell_may_not_know_are_named() -> None:
+    data = file({"disk": "/dev/nvme0n1"}, OTHER | {"disk": "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4"})
+    (warning,) = read(data, "hardware.csv").warnings
+    assert warning.startswith("disk of worker-2: earlier versions of Tinkerbell write files to the disk itself")
 
 
 def test_values_are_read_within_seconds_however_long() -> None:

@@ -53,8 +53,8 @@ class Inventory(NamedTuple):
     """The content of a file."""
 
     entries: tuple[Entry, ...]
-    unread: tuple[str, ...]
-    """A warning for each ignored column."""
+    warnings: tuple[str, ...]
+    """About ignored columns, and disks whose partitions not every Tinkerbell knows."""
 
 
 class _Cell(NamedTuple):
@@ -84,7 +84,8 @@ def read(data: bytes, source: str) -> Inventory:
         raise ManifestError(file.shown_problems)
     if not lines:
         raise error_in(source, "the file has no machines; expected a line for each below the header")
-    return Inventory(tuple(filter(None, entries)), tuple(_unread(names)))
+    machines = tuple(filter(None, entries))
+    return Inventory(machines, (*_unread(names), *_unknown_partitions(machines)))
 
 
 class _File:
@@ -171,6 +172,18 @@ def _unread(names: Sequence[str]) -> Iterator[str]:
             near = nearest_name(name, list(_COLUMNS))
             yield f"column {shown(name)} is ignored" + (f"; did you mean {near}?" if near else "")
 
+
+def _unknown_partitions(entries: Sequence[Entry]) -> Iterator[str]:
+    """Function `formatPartition` of Tinkerbell's templates gave the disk itself for others, until it learned them."""
+    if names := [entry.hostname for entry in entries if not entry.disk.startswith(_KNOWN_DISKS)]:
+        yield (
+            f"disk of {first(names, _MOST_NAMES)}: earlier versions of Tinkerbell write files to the disk itself, not "
+            f"to its partition, unless its path begins with {', '.join(_KNOWN_DISKS)}; check yours"
+        )
+
+
+_KNOWN_DISKS = ("/dev/sd", "/dev/vd", "/dev/xvd", "/dev/hd", "/dev/nvme")
+_MOST_NAMES = 3
 
 # Values: each reader returns None for text that is not allowed.
 

@@ -40,7 +40,7 @@ def manifest(data: bytes, source: str) -> tuple[list[Tree], tuple[str, ...]]:
     """The objects of a CSV file, and a warning for each ignored column. Raises `ManifestError`."""
     inventory = read(data, source)
     trees = [msgspec.to_builtins(object_) for entry in inventory.entries for object_ in objects(entry)]
-    return trees, inventory.unread
+    return trees, inventory.warnings
 
 
 def objects(entry: Entry) -> Iterator[KubeObject]:
