@@ -93,6 +93,23 @@ def test_watch_prints_changes_but_no_ageing(env: LocalEnvironment) -> None:
     assert env.espalier("delete", "cluster", "meadow").code == 0
 
 
+def test_description_is_shown_anew_until_the_cluster_is_gone(env: LocalEnvironment) -> None:
+    assert env.apply(EXAMPLE.replace("garden", "heath")).code == 0
+    with watching(env, "describe", "cluster", "heath", "--watch") as lines:
+        text = ""
+        for line in lines:
+            text += line
+            if line.startswith("Ready     True"):
+                break
+        assert text.count("Ctrl-C ends it") > 1
+        assert env.espalier("delete", "cluster", "heath", "--no-wait").code == 0
+        *_, last = (line for line in lines if line.strip())
+        assert last == 'cluster "heath" is gone\n'
+    refused = env.espalier("describe", "cluster", "heath", "--watch", "-o", "json")
+    assert (refused.code, "found --watch and -o json" in refused.err) == (2, True)
+    assert "does not exist in namespace default" in env.espalier("describe", "cluster", "heath", "-w").err
+
+
 def test_one_object_is_of_one_namespace(env: LocalEnvironment) -> None:
     result = env.espalier("get", "clusters", "garden", "-A")
     assert (result.code, "use --namespace" in result.err) == (2, True)

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli.kit import eksctl_flags
 from espalier.cli.kit.shown_commands import EXAMPLE
 from espalier.cli.local.up import Nodes
 from espalier.cli.main import program, run
@@ -74,6 +75,16 @@ REFUSED = [
     ("plan --nmaespace a", "unknown flag --nmaespace; did you mean --namespace? see `espalier plan --help`"),
     ("plan --no-manager", "unknown flag --no-manager; did you mean --manager? see `espalier plan --help`"),
     ("plan -x", "unknown flag -x; see `espalier plan --help`"),
+    (
+        "create cluster -f a --hardware-csv b",
+        "unknown flag --hardware-csv: `espalier generate hardware -z FILE | kubectl apply -f -` before it does that; "
+        "see `espalier create cluster --help`",
+    ),
+    (
+        "upgrade cluster -f a -v9",
+        "unknown flag -v: `espalier describe cluster NAME --watch` shows what is done; see `espalier upgrade cluster "
+        "--help`",
+    ),
     (
         "move garden",
         "got unexpected extra argument (garden); allowed is `espalier move [OPTIONS]`, with --cluster for a name; see "
@@ -277,3 +288,16 @@ def test_an_interrupt_names_what_continues(
     monkeypatch.setattr(program, "invoke", interrupted)
     assert run(line.split()) == 130
     assert capsys.readouterr().err == f"error: interrupted{then}\n"
+
+
+def test_flags_of_eks_anywhere_are_answered_and_on_its_page() -> None:
+    page = (
+        (Path(__file__).parents[3] / "docs/eks-anywhere.md").read_text().partition("## Flags")[2].partition("\n## ")[0]
+    )
+    assert set(re.findall(r"`(-[-a-z]+)`", page)) == set(eksctl_flags.ADVICE)
+    root: Any = program
+    for verb in ("create", "upgrade", "delete"):
+        group = root.get_command(click.Context(root), verb)
+        assert isinstance(group, click.Group)
+        ours = {spelling for option in group.commands["cluster"].params for spelling in option.opts}
+        assert not ours & eksctl_flags.ADVICE.keys(), verb

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from espalier.api.text.violations import nearest_name
+from espalier.cli.kit import eksctl_flags
 
 EXIT_CODES = """
 \b
@@ -80,6 +81,8 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
             near = nearest_name(error.command_name, known) or _elsewhere(error.command_name, context)
             allowed = f"did you mean {near}?" if near else f"allowed: {', '.join(known)}"
             return f"unknown command {error.command_name!r}; {allowed}"
+        case click.NoSuchOption() if context.command.name == "cluster" and error.option_name in eksctl_flags.ADVICE:
+            return f"unknown flag {error.option_name}: {eksctl_flags.ADVICE[error.option_name]}"
         case click.NoSuchOption():
             suggestion = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
             return f"unknown flag {error.option_name}{suggestion}"

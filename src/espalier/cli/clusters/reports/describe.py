@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 
@@ -12,6 +13,7 @@ import click
 import msgspec
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi.machine import Machine
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster, ClusterSpec
 from espalier.api.eksa.releases.release import Bundles, BundlesRef, EKSARelease
@@ -20,7 +22,7 @@ from espalier.api.eksa.vocabulary.group import GROUP, MOVE_ANNOTATION, PAUSED_AN
 from espalier.api.eksa.vocabulary.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.api.text import redaction
 from espalier.api.text.printable import quoted
 from espalier.cli.clusters.reports import upgrade_progress
@@ -28,9 +30,11 @@ from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.connecting import connection
 from espalier.cli.kit.events import age, oldest_first, time_of
-from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.follow import follow, pause
 from espalier.cli.kit.printing import output
 from espalier.cli.kit.printing.layout import LONGEST, Table
+from espalier.cli.kit.printing.tables import Selection, watch_objects
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusterapi.ownership_tree import Member, State, obstacle, tree_of
 from espalier.clusters.design.names import is_paused_by_command
@@ -38,7 +42,7 @@ from espalier.clusters.observe.rules.messages import BEING_WRITTEN, CHANGED_BY_U
 from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
-from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.errors import Forbidden, NotFound, Unreachable
 from espalier.kube.objects import Object
 from espalier.providers import links
 from espalier.providers.kinds import CATALOG
@@ -67,34 +71,101 @@ def describe() -> None:
 @click.argument("name", help="Name of the cluster.")
 @flags.connection
 @click.option("--all", "show_all", is_flag=True, help="Show every object, including templates and healthy machines.")
+@click.option("--watch", "-w", is_flag=True, help="Show it anew with each change, until Ctrl-C or its deletion.")
 @flags.output()
-async def cluster(name: str, *, connect: flags.Connection, show_all: bool, output_format: str) -> None:
+async def cluster(name: str, *, connect: flags.Connection, show_all: bool, watch: bool, output_format: str) -> None:
     """Show the objects of a cluster as a tree, the one thing that blocks progress on top, and its last events.
 
     With -o json or yaml: `obstacle` (or null), `tree` with `children`, `events` and `supportEnds`.
 
     \b
-    Example:
+    Examples:
       espalier describe cluster garden
+      espalier describe cluster garden --watch
     """
+    if watch and output_format:
+        raise Usage(f"found --watch and -o {output_format}; `espalier get clusters NAME -w -o json` is for programs")
     async with connection.connect(connect) as connected:
-        client = connected.client
-        try:
-            described = await client.get(Cluster.resource, name, connected.namespace)
-        except NotFound as error:
-            if error.is_of_kind:
-                raise
+        client, key = connected.client, Key(connected.namespace, name)
+        described = await _described(client, key)
+        if described is None:
             raise Failure(
                 f'cluster "{name}" does not exist in namespace {connected.namespace}; '
                 "`espalier get clusters -A` shows those that do"
-            ) from None
-        root, now = described.tree, datetime.now(UTC)
-        (objects, hidden), events, supported, upgrade = await asyncio.gather(
-            _objects(client, root),
-            _events(client, root),
-            _end_of_support(client, root),
-            _upgrade(client, described, now),
-        )
+            )
+        if not watch:
+            await _show(client, described, show_all=show_all, output_format=output_format)
+            return
+
+        async def show() -> bool:
+            described = await _described(client, key)
+            if described is None:
+                output.say(f'cluster "{name}" is gone')
+                return False
+            if output.console().is_terminal:
+                output.console().clear()
+            output.say(f"{datetime.now():%H:%M:%S}  shown anew with each change; Ctrl-C ends it\n")
+            await _show(client, described, show_all=show_all, output_format="")
+            output.say()
+            return True
+
+        await at_each_change(client, key, show)
+
+
+async def _described(client: Client, key: Key) -> Object | None:
+    try:
+        return await client.get(Cluster.resource, key.name, key.namespace)
+    except NotFound as error:
+        if error.is_of_kind:
+            raise
+        return None
+
+
+async def at_each_change(client: Client, key: Key, show: Callable[[], Awaitable[bool]]) -> None:
+    """Call `show` at once, and after each change of a Cluster or one of its Machines, at most once in a second, until
+    it returns False.
+    """
+    changed = asyncio.Event()
+
+    async def itself() -> None:
+        async for _ in follow(client, Cluster.resource, key):
+            changed.set()
+
+    async def machines() -> None:
+        selection = Selection(Machine.resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={key.name}")
+        with suppress(Forbidden, NotFound):  # then the Cluster alone tells
+            while True:
+                began = asyncio.get_running_loop().time()
+                with suppress(Unreachable):  # the other watch says when it is away for long
+                    async for _ in watch_objects(client, selection):
+                        changed.set()
+                await pause(began)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            watches = [tasks.create_task(itself()), tasks.create_task(machines())]
+            while True:
+                began = asyncio.get_running_loop().time()
+                with suppress(Unreachable):  # what was shown stays
+                    if not await show():
+                        break
+                await pause(began)
+                await changed.wait()
+                changed.clear()
+            for task in watches:
+                task.cancel()
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _show(client: Client, described: Object, *, show_all: bool, output_format: str) -> None:
+    root, now = described.tree, datetime.now(UTC)
+    (objects, hidden), events, supported, upgrade = await asyncio.gather(
+        _objects(client, root),
+        _events(client, root),
+        _end_of_support(client, root),
+        _upgrade(client, described, now),
+    )
     secrets = redaction.secrets_of(*(tree.get("spec") for tree in (root, *objects)))
     root, *objects = [
         tree | {"status": redaction.all_concealed(tree.get("status") or {}, secrets)} for tree in (root, *objects)
