@@ -94,14 +94,13 @@ def test_watch_prints_changes_but_no_ageing(env: LocalEnvironment) -> None:
 
 
 def test_description_is_shown_anew_until_the_cluster_is_gone(env: LocalEnvironment) -> None:
-    assert env.apply(EXAMPLE.replace("garden", "heath")).code == 0
+    text = EXAMPLE.replace("garden", "heath")
+    assert env.apply(text).code == 0
     with watching(env, "describe", "cluster", "heath", "--watch") as lines:
-        text = ""
-        for line in lines:
-            text += line
-            if line.startswith("Ready     True"):
-                break
-        assert text.count("Ctrl-C ends it") > 1
+        assert any("3 nodes are ready" in line for line in lines)
+        grown = text.replace("count: 2", "count: 3")
+        assert env.espalier("upgrade", "cluster", "-f", "-", "--no-wait", stdin=grown).code == 0
+        assert any("4 nodes are ready" in line for line in lines)
         assert env.espalier("delete", "cluster", "heath", "--no-wait").code == 0
         *_, last = (line for line in lines if line.strip())
         assert last == 'cluster "heath" is gone\n'
