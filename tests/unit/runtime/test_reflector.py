@@ -16,6 +16,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import (
     ApiError,
     Expired,
+    Forbidden,
     NotFound,
     ServerFailure,
     Status,
@@ -302,6 +303,31 @@ def test_optional_kind_is_empty_until_it_exists(optional: bool) -> None:
         server.put(config_map("a", data="1"))
         await asyncio.sleep(60)
         assert cache.get(KEY) is not None
+
+    play(story)
+
+
+@pytest.mark.parametrize("may_be_forbidden", [True, False])
+def test_what_may_be_forbidden_is_empty_then(may_be_forbidden: bool) -> None:
+    """Also if the right is taken away later; what has to be read is waited for, and stays as it was read."""
+
+    async def story(server: SmallServer, caches: Caches) -> None:
+        def forbidden(_: Request) -> None:
+            raise Forbidden.of("configmaps is forbidden")
+
+        server.put(config_map("a", data="1"))
+        server.before = forbidden
+        cache = caches.of(CONFIG_MAP, may_be_forbidden=may_be_forbidden)
+        await asyncio.sleep(60)
+        assert cache.synced is may_be_forbidden
+        assert cache.list() == []
+        server.before = lambda request: None
+        await asyncio.sleep(60)
+        assert cache.get(KEY) is not None
+        server.before = forbidden
+        server.break_watches()
+        await asyncio.sleep(60)
+        assert (cache.get(KEY) is None) is may_be_forbidden
 
     play(story)
 

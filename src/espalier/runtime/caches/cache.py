@@ -51,7 +51,7 @@ class Cache:
 
     @property
     def is_absent(self) -> bool:
-        """True if the API server does not define the kind, which only an optional source allows."""
+        """True if the API server does not define the kind, or forbids to read it, where the source allows that."""
         return any(mirror.position == ABSENT for mirror in self._mirrors.values())
 
     async def wait_synced(self) -> None:
@@ -290,6 +290,7 @@ class Caches:
         sharded: bool = False,
         optional: bool = False,
         missed: bool = True,
+        may_be_forbidden: bool = False,
         indexes: Mapping[str, Index] | None = None,
         transform: Transform = strip_managed_fields,
     ) -> Cache:
@@ -297,12 +298,14 @@ class Caches:
 
         `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller
         reconciles, not for those that it only reads. `optional` means that the kind may be undefined; nobody is told
-        so unless it is `missed`. Whoever needs `metadata_only` gets any cache of the collection that is there already.
+        so unless it is `missed`. With `may_be_forbidden` it is empty without the right to read it.
+        Whoever needs `metadata_only` gets any cache of the collection that is there already.
         """
         namespaces = self._options.namespaces if namespace is None else tuple(filter(None, [namespace]))
         if sharded and self._options.labels:
             labels = f"{labels},{self._options.labels}" if labels else self._options.labels
-        source = Source(resource, namespaces if resource.namespaced else (), labels, fields, optional, missed)
+        spaces = namespaces if resource.namespaced else ()
+        source = Source(resource, spaces, labels, fields, optional, missed, may_be_forbidden)
         cache = self._caches.get((source, transform))
         if cache is None and transform is metadata_only:
             cache = next((present for (of, _), present in self._caches.items() if of == source), None)

@@ -25,6 +25,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import (
     ApiError,
     Expired,
+    Forbidden,
     KubeError,
     NotFound,
     NotKubernetes,
@@ -53,7 +54,7 @@ def earlier(version: str, other: str) -> bool:
 
 
 ABSENT = "absent"
-"""The resource version of a list of a kind that is not defined."""
+"""The resource version of a list of a kind that is not defined, or that may not be read."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -67,6 +68,8 @@ class Source(msgspec.Struct, frozen=True):
     """True if the kind may be undefined: then the mirror is empty until it is defined."""
     missed: bool = True
     """False for a kind of a product that need not be there, so that nobody is told that it isn't."""
+    may_be_forbidden: bool = False
+    """True if the right to read it may be missing: then the mirror is empty until it is given."""
 
     @property
     def shares(self) -> tuple[str | None, ...]:
@@ -139,11 +142,13 @@ class Reflector:
                     self._served(False)
                     if self.source.optional:
                         self._empty_mirror()
+                if isinstance(error, Forbidden) and self.source.may_be_forbidden:
+                    self._empty_mirror()
                 self._prepare_retry(error)
                 await self._pause(error)
 
     def _empty_mirror(self) -> None:
-        """Make the mirror empty, as the kind is not defined. It is requested again later."""
+        """Make the mirror empty, as nothing can be read. It is requested again later."""
         self._position = ""
         self._mirror.begin_list()
         self._mirror.end_list(ABSENT)
