@@ -45,6 +45,7 @@ NEW: list[tuple[dict[str, Any], str]] = [
     ({"metadata.name": "9garden"}, "metadata.name"),
     ({"metadata.name": "g" * 36}, "metadata.name"),
     ({"spec.kubernetesVersion": None}, "spec.kubernetesVersion"),
+    *(({"spec.kubernetesVersion": text}, "spec.kubernetesVersion") for text in ("v1.36.3", "1.36.3", "v1.36", "")),
     ({"spec.datacenterRef": None}, "spec.datacenterRef"),
     ({"spec.controlPlaneConfiguration": None}, "spec.controlPlaneConfiguration"),
     ({"spec.clusterNetwork": None}, "spec.clusterNetwork"),
@@ -361,7 +362,7 @@ def test_every_rule_of_a_cluster_has_a_case_here() -> None:
     assert len(set(rules(crd_of(Cluster)))) == UNIQUE
 
 
-UNIQUE = 67
+UNIQUE = 68
 
 
 def rules(value: Any) -> Iterator[str]:

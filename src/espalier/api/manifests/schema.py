@@ -30,9 +30,6 @@ def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
     return _violations_in(_full_schema(kind), _validator(kind), tree)
 
 
-WRONG_FORM = "wrong form"
-"""Message for text that its pattern does not allow."""
-
 TOO_MANY = "too many items"
 """Message for a list that is longer than its schema allows."""
 
@@ -146,7 +143,7 @@ def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:
             return Violation(paths.render(path), shown(value), ", ".join(options), message)
         case "pattern":
             allowed = patterns.words(detail["pattern"]) or f"text that matches {detail['pattern']}"
-            return Violation(paths.render(path), shown(value), allowed, WRONG_FORM)
+            return Violation(paths.render(path), shown(value), allowed, patterns.WRONG_FORM)
         case "minimum":
             return Violation(paths.render(path), shown(value), f"{limit} or more", "too small")
         case "maximum":

@@ -4,6 +4,9 @@ from typing import Final
 
 from espalier.api.text.forms import LABEL_VALUE as _VALUE
 
+WRONG_FORM: Final = "wrong form"
+"""Message for text that its pattern does not allow."""
+
 _NUMBER = "([0-9]+([.][0-9]*)?|[.][0-9]+)"
 _AMOUNT = f"{_NUMBER}([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?"
 _TIME = f"(0|{_NUMBER}(ns|us|µs|ms|s|m|h))+"

@@ -3,7 +3,7 @@
 from espalier.api.eksa.vocabulary import sentences
 from espalier.api.eksa.vocabulary.group import EKSA_VERSION
 from espalier.api.kinds import HALVES, Rule, distinct
-from espalier.api.text import forms
+from espalier.api.text import forms, patterns
 from espalier.api.text.forms import LETTER, Form
 
 LONGEST_NAME = forms.CLUSTER_NAME.longest or 0
@@ -81,6 +81,15 @@ _SKIPPED = (
     f" && {_NAME_OF.format(f'{_GROUPS}[i]')} == {_NAME_OF.format('h')}"
     f" && ({_MINOR.format(f'{_GROUPS}[i].kubernetesVersion')}) - ({_MINOR.format('h.kubernetesVersion')}) > 1)"
 )
+
+_KUBERNETES_FORM = Rule(
+    "!has(self.kubernetesVersion) || self.kubernetesVersion.matches('^[0-9]+[.][0-9]+$')",
+    patterns.WRONG_FORM,
+    ".kubernetesVersion",
+    found="'\"' + self.kubernetesVersion + '\"'",
+    allowed=patterns.words(patterns.KUBERNETES_VERSION) or "",
+)
+"""As the pattern of the field, of which API servers show the regular expression alone."""
 
 _KUBERNETES_STEPS = (
     Rule(
@@ -160,6 +169,7 @@ SPEC: tuple[Rule, ...] = (
         allowed="1, 3, 5, …",
     ),
     *_RELEASE,
+    _KUBERNETES_FORM,
     *_KUBERNETES_STEPS,
     *_EXTERNAL_ETCD,
     Rule(

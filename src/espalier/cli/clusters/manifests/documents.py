@@ -19,10 +19,10 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import leniency, manifests
 from espalier.api.manifests.manifests import Document
-from espalier.api.manifests.schema import WRONG_FORM, violations
+from espalier.api.manifests.schema import violations
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.api.text import paths
+from espalier.api.text import paths, patterns
 from espalier.api.text.violations import ManifestError, Problem, Violation
 from espalier.api.trees import json_trees
 from espalier.cli.clusters.manifests import mirror_authority, other_kinds
@@ -107,7 +107,7 @@ def _as_meant(document: Document) -> Document:
 def _with_versions(problem: Problem) -> Problem:
     """For an invalid Kubernetes version: the versions of the newest release instead of the pattern."""
     violation = problem.violation
-    if not violation.field.endswith("kubernetesVersion") or violation.message != WRONG_FORM:
+    if not violation.field.endswith("kubernetesVersion") or violation.message != patterns.WRONG_FORM:
         return problem
     from espalier.releases import Releases, kubernetes_versions  # noqa: PLC0415  only for those who got it wrong
 
