@@ -118,6 +118,9 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
 async def import_(folder: Path, *, connect: flags.Connection) -> None:
     """Create the releases of a folder on the management cluster: EKSAReleases, Bundles, and EKS Distro Releases.
 
+    releases.yaml names the Bundles, and these name the EKS Distro Releases: by embed:///PATH for a file of the folder,
+    or by https://HOST/PATH for its copy HOST/PATH there. Nothing is downloaded.
+
     Never overwrites existing objects: releases are immutable, because clusters are rendered from them.
 
     \b
