@@ -346,7 +346,9 @@ def versions() -> Iterator[str]:
         f"Contract and API version v1beta2 ({contracts}): Cluster API {' and '.join(version_matrix.CLUSTER_API)}. "
         "`espalier create`, `upgrade` and `plan` refuse another one, told by the image of its manager, and warn of "
         "an image that does not tell it, of versions of Kubernetes that it does not support, and of what later ones do "
-        f"not have. Tested with {_of_rows('cluster_api')}: core, kubeadm "
+        "not have. The manager begins no new cluster with another one "
+        f"(`{reasons.Reason.CLUSTER_API_VERSION_NOT_SUPPORTED}`) until Cluster API is changed; existing clusters go "
+        f"on. Tested with {_of_rows('cluster_api')}: core, kubeadm "
         "bootstrap and kubeadm control plane, with simulated machines (`make test`) and real ones (`make test-real`)."
     )
     yield from ("", "## Providers", "")

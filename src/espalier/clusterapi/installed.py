@@ -29,6 +29,8 @@ NAMESPACE = "capi-system"
 
 Deployments of other namespaces say nothing, whatever their labels are.
 """
+DEPLOYMENT_NAME = "capi-controller-manager"
+"""The name of its Deployment there: rights to read it are limited to it."""
 CORE = "cluster-api"
 """The value of `PROVIDER_LABEL` on the Deployment of Cluster API's own manager."""
 NEEDED = (

@@ -29,7 +29,7 @@ from espalier.api.eksa.releases.distro import DistroRelease
 from espalier.api.eksa.releases.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.flux import KUSTOMIZATION
-from espalier.clusterapi import external_etcd
+from espalier.clusterapi import external_etcd, installed
 from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.clusters.design.provider import Providers, extra_kinds
 from espalier.clusters.observe import git_ops, references
@@ -65,6 +65,8 @@ def rights(providers: Providers) -> Rights:
         cluster_scoped=(
             Right((EKSARelease.resource,), (*FOLLOW, "create")),
             Right((CUSTOM_RESOURCE_DEFINITION,), FOLLOW, names=(external_etcd.CLUSTER_DEFINITION,)),
+            # A Role would need its namespace, which may not exist before Cluster API is installed.
+            Right((DEPLOYMENT,), FOLLOW, names=(installed.DEPLOYMENT_NAME,)),
             Right((VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(VALIDATING_WEBHOOKS,)),
             Right((MUTATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(MUTATING_WEBHOOKS,)),
             *(Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in extra_kinds(providers) if not kind.namespaced),

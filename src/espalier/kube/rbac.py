@@ -43,7 +43,8 @@ class Rights:
     watched: tuple[Right, ...] = ()
     """In each namespace whose objects are watched, or in all."""
     cluster_scoped: tuple[Right, ...] = ()
-    """On kinds that have no namespace; no Role can grant these."""
+    """On kinds that have no namespace, and on single objects of a namespace that may not exist yet: no Role can grant
+    these."""
     system: tuple[Right, ...] = ()
     """In the system's namespace."""
     by_owners: tuple[Right, ...] = ()

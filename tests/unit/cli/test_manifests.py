@@ -27,6 +27,7 @@ def test_namespaces_have_roles_in_place_of_wide_rights() -> None:
     restricted = set(grants(manifests.installed(PROVIDERS, ("a", "b"))))
     assert {grant.resource for grant in restricted if not grant.namespace} == {
         "customresourcedefinitions",
+        "deployments",  # of one name: that of Cluster API's manager
         "eksareleases",
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",

@@ -190,6 +190,13 @@ def check(scope: Scope) -> Decision:
     return Wait(Reason.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
 
+def check_cluster_api(scope: Scope) -> Decision:
+    """Begin nothing with a version of Cluster API that this manager does not know; what has begun goes on."""
+    if sentence := scope.cluster_api_problem:
+        return Wait(Reason.CLUSTER_API_VERSION_NOT_SUPPORTED, sentence)
+    return Continue()
+
+
 def check_in_place(scope: Scope) -> Decision:
     """Reject all changes that can't be made in place at once, before anything is written or paused."""
     return decisions_of(scope).refused or Continue()
@@ -247,6 +254,7 @@ STEPS = (
     copy_credentials_to_workload,
     ClusterStep(leave_settled, maintain_settled),
     ClusterStep(check),
+    ClusterStep(check_cluster_api),
     fill_authenticator_secrets,
     copy_kubeconfig,
     read_left_over_secrets,

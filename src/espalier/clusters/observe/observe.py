@@ -25,7 +25,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, external_etcd, kubeconfig
+from espalier.clusterapi import contract, external_etcd, installed, kubeconfig
 from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.infrastructures.infrastructure import GROUP
 from espalier.clusters.design import eks_anywhere, names
@@ -173,6 +173,12 @@ class ClusterObserver:
             fields=f"metadata.name={external_etcd.CLUSTER_DEFINITION}",
             transform=external_etcd.reduced_to_support,
         )
+        self.cluster_api = caches.of(
+            DEPLOYMENT,
+            installed.NAMESPACE,
+            fields=f"metadata.name={installed.DEPLOYMENT_NAME}",
+            may_be_forbidden=True,
+        )
         self.own_writes = OwnWrites()
         self.excluded: set[Key] = set()
         """The Clusters that linked objects of another one excluded at their last reconcile. A Cluster that was not
@@ -251,11 +257,19 @@ class ClusterObserver:
             render_input=made,
             problem=problem,
             knows_external_etcd=self.knows_external_etcd,
+            cluster_api_problem=self._cluster_api_problem(capi_objects),
             unusable=self.releases.unusable(cluster.spec),
             isolation=self._isolation,
             other_controller=self._other_controller(),
             offered=self.offered_to(cluster),
         )
+
+    def _cluster_api_problem(self, capi_objects: ClusterAPIObjects) -> str:
+        """The reason why nothing is begun with the installed Cluster API; empty for a cluster that has begun."""
+        if any(capi_objects.objects.values()):
+            return ""
+        version = installed.version_of(deployment.tree for deployment in self.cluster_api.list())
+        return "; ".join(installed.problems(version, ()))
 
     def _other_controller(self) -> int:
         controller = self.eks_anywhere.get(eks_anywhere.CONTROLLER)

@@ -249,6 +249,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Others' Secrets that Cluster API would use for this cluster; empty before they were read."""
     knows_external_etcd: bool = False
     """True if the installed Cluster API supports external etcd."""
+    cluster_api_problem: str = ""
+    """The reason why the installed Cluster API is not used; empty if its version is unknown, and if anything of the
+    cluster was made already."""
     settling: Wait | None = None
     """The wait of a requested change for its settle time: more of it may follow."""
     is_left_alone: bool = False

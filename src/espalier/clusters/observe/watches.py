@@ -56,6 +56,7 @@ class Watches:
         controller.watch(observer.sets, self._of_spec, predicate=relevant(MachineSet.resource))
         controller.watch(observer.machines, self._of_spec, predicate=machine_relevant)
         controller.watch(observer.cluster_definition, lambda _changed: self._unsettled())
+        controller.watch(observer.cluster_api, lambda _changed: self._unsettled(), predicate=generation_changed)
         observer.releases.watched_by(controller, self._unsettled, self._users_of_release)
         observer.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self._clusters.list()])
         controller.watch(observer.all_clusters, self._affected_by_name, predicate=generation_changed)

@@ -44,6 +44,7 @@ from espalier.runtime.controllers.writer import Writer
 from espalier.runtime.workload_clusters.remote import RemoteClients
 from espalier.runtime.workload_clusters.remote_tasks import RemoteTasks
 from tests.support.objects import eks_anywhere
+from tests.support.objects.installed_cluster_api import deployment
 from tests.support.objects.made_clusters import objects, settled
 from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, laptop, naming, observer
 from tests.support.objects.runtime_hooks import DISCOVERED, asked
@@ -235,6 +236,7 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
         "RequiresEKSAnywhereClusterAPI",
         lambda: case({"externalEtcdConfiguration": {"count": 3}}),
     ),
+    "Cluster API is of another version": ("ClusterAPIVersionNotSupported", lambda: case(None, deployment(":v1.15.0"))),
     "its Bundles are missing": (
         "BundleNotFoundForCluster",
         lambda: case(

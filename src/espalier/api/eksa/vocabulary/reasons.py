@@ -279,6 +279,11 @@ class Reason(reference.Reason):
         "RequiresEKSAnywhereClusterAPI",
         "the Cluster needs EKS Anywhere's build of Cluster API; stock Cluster API is installed",
     )
+    CLUSTER_API_VERSION_NOT_SUPPORTED = _person(
+        "ClusterAPIVersionNotSupported",
+        "the installed Cluster API is of a version with which this manager begins no new cluster; the message has the "
+        "versions that are allowed. Existing clusters go on",
+    )
     AUTOSCALER_CONSTRAINT_NOT_MET = _time(
         "AutoscalerConstraintNotMet",
         "a group has fewer or more machines than its autoscalingConfiguration allows; the autoscaler will scale it",

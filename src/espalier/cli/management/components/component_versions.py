@@ -10,6 +10,7 @@ from espalier.api.eksa.releases.release import VersionsBundle
 from espalier.api.eksa.vocabulary.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.vocabulary.metadata_keys import SIMULATED_PROVIDERS
 from espalier.cli.install import manifests
+from espalier.clusterapi import installed
 from espalier.clusterapi.installed import CORE, PROVIDER_LABEL, manager_image
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -39,7 +40,7 @@ class Component(NamedTuple):
 COMPONENTS: Sequence[Component] = (
     Component("Espalier", "", SYSTEM_NAMESPACE, manifests.NAME, "eksa", is_required=True),
     Component("cert-manager", "", "cert-manager", "cert-manager", "cert_manager"),
-    Component("Cluster API", CORE, "capi-system", "capi-controller-manager", "cluster_api", is_required=True),
+    Component("Cluster API", CORE, installed.NAMESPACE, installed.DEPLOYMENT_NAME, "cluster_api", is_required=True),
     Component(
         "kubeadm bootstrap",
         "bootstrap-kubeadm",
