@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from espalier.api.core import ROLE, ROLE_BINDING
+from espalier.api.eksa.cluster import Cluster
+from espalier.cli.kit.connecting import connection
+from espalier.cli.kit.flags import Connection
 from tests.support.environments.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
@@ -143,6 +149,34 @@ def test_fleet_is_on_one_screen(garden: LocalEnvironment) -> None:
         row for row in json.loads(garden.espalier("top", "-o", "json").out)["clusters"] if row["name"] == "garden"
     )
     assert facts["machines"] == {"wanted": 3, "ready": 3, "outdated": 0}
+
+
+def test_what_may_not_be_listed_is_named(garden: LocalEnvironment, tmp_path: Path) -> None:
+    """Rather than shown as if there was none of it."""
+    reader = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader", "namespace": "default"}}
+    rule = {"apiGroups": [Cluster.resource.group], "resources": [Cluster.resource.plural], "verbs": ["get", "list"]}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+    jane = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}
+
+    async def grant() -> None:
+        async with connection.connect(Connection(garden.home / "kubeconfig")) as connected:
+            await connected.client.create(ROLE, reader | {"kind": "Role", "rules": [rule]})
+            binding = reader | {"kind": "RoleBinding", "roleRef": reference, "subjects": [jane]}
+            await connected.client.create(ROLE_BINDING, binding)
+
+    asyncio.run(grant())
+    config = yaml.safe_load((garden.home / "kubeconfig").read_text())
+    config["users"][0]["user"]["as"] = "jane"
+    own = tmp_path / "kubeconfig"
+    own.write_text(yaml.safe_dump(config))
+    shown = garden.espalier("top", "-n", "default", "--kubeconfig", str(own))
+    assert (shown.code, "garden" in shown.out, "/3" in shown.out) == (0, True, False), shown.err
+    assert "Note: machines are not shown: kubeadmcontrolplanes.controlplane.cluster.x-k8s.io is forbidden" in shown.err
+    described = garden.espalier("describe", "cluster", "garden", "-n", "default", "--kubeconfig", str(own))
+    assert described.code == 0, described.err
+    assert {"Event", "KubeadmControlPlane", "DockerDatacenterConfig"} <= set(re.split(r"[,:\s]+", described.err)), (
+        described.err
+    )
 
 
 def test_components_without_deployments_are_told(garden: LocalEnvironment) -> None:

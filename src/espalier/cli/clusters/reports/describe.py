@@ -160,9 +160,10 @@ async def at_each_change(client: Client, key: Key, show: Callable[[], Awaitable[
 
 async def _show(client: Client, described: Object, *, show_all: bool, output_format: str) -> None:
     root, now = described.tree, datetime.now(UTC)
-    (objects, hidden), events, supported, upgrade = await asyncio.gather(
-        _objects(client, root),
-        _events(client, root),
+    hidden: set[str] = set()
+    objects, events, supported, upgrade = await asyncio.gather(
+        _objects(client, root, hidden),
+        _events(client, root, hidden),
         _end_of_support(client, root),
         _upgrade(client, described, now),
     )
@@ -182,44 +183,48 @@ async def _show(client: Client, described: Object, *, show_all: bool, output_for
     lines = [*_lines(cluster_member, show_all=show_all)]
     output.write_table(OBJECTS, [_row(line, members, now, messages) for line, members in lines])
     if hidden:
-        output.say_wrapped(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
+        output.say_wrapped(f"\nNot shown, as you may not read them: {', '.join(sorted(hidden))}", stderr=True)
     if events:
         output.say()
         rows = [_event_row(event, now, messages) for event in events]
         output.write_table(EVENTS, rows)
 
 
-async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
-    """All readable objects of a cluster, whatever its provider, and the kinds that may not be read."""
+async def _objects(client: Client, root: Tree, hidden: set[str]) -> list[Tree]:
+    """All readable objects of a cluster, whatever its provider; adds the kinds that may not be read to `hidden`."""
     name = root["metadata"]["name"]
     served = await Discovery(client).resources()
     wanted: dict[tuple[str, str], Resource] = {}
     for item in served:
         if "cluster-api" in item.categories and item.resource.namespaced and "list" in item.verbs:
             wanted.setdefault((item.resource.group, item.resource.plural), item.resource)
-    hidden: list[str] = []
 
     async def read(resource: Resource) -> list[Tree]:
         try:
             listed = await client.list(resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={name}")
         except Forbidden:
-            hidden.append(resource.kind)
+            hidden.add(resource.kind)
             return []
         return [{**item.tree, "apiVersion": resource.api_version, "kind": resource.kind} for item in listed.items]
 
     upgrades = [kind.resource for kind in UPGRADES if kind.resource in {item.resource for item in served}]
-    lists = await asyncio.gather(*(read(resource) for resource in (*wanted.values(), *upgrades)), _linked(client, root))
-    return [tree for trees in lists for tree in trees], hidden
+    lists = await asyncio.gather(
+        *(read(resource) for resource in (*wanted.values(), *upgrades)), _linked(client, root, hidden)
+    )
+    return [tree for trees in lists for tree in trees]
 
 
-async def _linked(client: Client, root: Tree) -> list[Tree]:
-    """The datacenter and the machine configs of a Cluster, and what these name."""
+async def _linked(client: Client, root: Tree, hidden: set[str]) -> list[Tree]:
+    """The datacenter and the machine configs of a Cluster, and what these name; of kinds that may be read."""
 
     async def read(kind: str, name: str) -> list[Tree]:
         try:
             resource = CATALOG.resource_of(f"{GROUP}/{VERSION}", kind)
             return [(await client.get(resource, name, root["metadata"]["namespace"])).tree]
-        except (KeyError, NotFound, Forbidden):
+        except Forbidden:
+            hidden.add(kind)
+            return []
+        except (KeyError, NotFound):
             return []
 
     async def read_all(references: Iterable[Tree]) -> list[Tree]:
@@ -231,13 +236,14 @@ async def _linked(client: Client, root: Tree) -> list[Tree]:
     return [*linked, *await read_all(reference for tree in linked for reference in links.further(tree.get("spec")))]
 
 
-async def _events(client: Client, root: Tree) -> list[Tree]:
-    """The last events of the Cluster, oldest first."""
+async def _events(client: Client, root: Tree, hidden: set[str]) -> list[Tree]:
+    """The last events of the Cluster, oldest first; if they may not be read, adds their kind to `hidden`."""
     metadata = root["metadata"]
     fields = f"involvedObject.name={metadata['name']},involvedObject.kind=Cluster"
     try:
         listed = await client.list(CORE_EVENT, metadata["namespace"], fields=fields)
     except Forbidden:
+        hidden.add(CORE_EVENT.kind)
         return []
     trees = [item.tree for item in listed.items]
     ours = [tree for tree in trees if tree["involvedObject"].get("uid") == metadata["uid"]]

@@ -106,11 +106,14 @@ def _readable(objects: Iterable[Object]) -> Iterator[Cluster]:
 
 
 async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
-    """Machines by cluster; None for who may not read them."""
+    """Machines by cluster; None where they can't be read, which is told unless Cluster API is missing."""
     try:
         control_planes = await client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)
         deployments = await client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
-    except (Forbidden, NotFound):
+    except NotFound:
+        return None
+    except Forbidden as error:
+        output.say_wrapped(f"Note: machines are not shown: {error}", stderr=True)
         return None
     adopted = await adoptions.read(client, partial(output.say_wrapped, stderr=True))
     return fleet.machines_of(control_planes.items, deployments.items, adopted)
