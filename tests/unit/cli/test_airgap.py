@@ -535,7 +535,7 @@ def told(capsys: pytest.CaptureFixture[str], copied: Copied, advice: commands.Ad
     return [*(line.removeprefix("✗ ") for line in capsys.readouterr().err.splitlines()), str(failure.value)]
 
 
-def test_failures_of_one_cause_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_of_one_cause_are_told_together(capsys: pytest.CaptureFixture[str]) -> None:
     failed = {
         "r.io/eks/a:v1": "mirror:5000/m/eks/a: 503 busy (5 attempts)",
         "r.io/eks/a/b:v1": "mirror:5000/m/eks/a/b: 503 busy (1 attempt)",
@@ -543,16 +543,29 @@ def test_failures_of_one_cause_are_one_line(capsys: pytest.CaptureFixture[str]) 
     }
     assert told(capsys, Copied(failed=failed)) == [
         "r.io/c:v1: mirror:5000/c: 404 missing",
-        "mirror:5000: 503 busy: 2 images: r.io/eks/a/b:v1, r.io/eks/a:v1",
+        "mirror:5000: 503 busy: 2 images:",
+        "  r.io/eks/a/b:v1",
+        "  r.io/eks/a:v1",
         "3 of 3 images failed; the same command goes on with them",
     ]
 
 
 def test_missing_images_are_told_by_their_registry(capsys: pytest.CaptureFixture[str]) -> None:
     failed = {name: f"mirror:5000/m/{name[5:]}: missing" for name in ("r.io/a:v1", "r.io/b:v1", "r.io/b@sha256:1")}
-    assert told(capsys, Copied(done=["r.io/c:v1"], failed=failed))[0] == (
-        "mirror:5000: missing: 3 images: r.io/a:v1, r.io/b:v1, r.io/b@sha256:1"
-    )
+    assert told(capsys, Copied(done=["r.io/c:v1"], failed=failed))[:4] == [
+        "mirror:5000: missing: 3 images:",
+        "  r.io/a:v1",
+        "  r.io/b:v1",
+        "  r.io/b@sha256:1",
+    ]
+
+
+def test_all_missing_images_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """However many: whoever looks for them has no other list."""
+    names = [f"public.ecr.aws/eks-distro/kubernetes/some-component-{number:03}:v1" for number in range(100)]
+    failed = {name: f"mirror:5000/{name.partition('/')[2]}: missing" for name in names}
+    lines = told(capsys, Copied(done=["r.io/c:v1"], failed=failed))
+    assert lines[1:101] == [f"  {name}" for name in names]
 
 
 def test_a_cause_of_all_images_names_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -383,6 +383,7 @@ def _tell(progress: Progress, copied: Copied, where: str, *, verb: str = "copied
     """Print the results. Raises `Failure` if some failed."""
     total = len(copied.failed) + len(copied.done) + len(copied.present)
     for cause, names in _causes(copied.failed).items():
+        listed: list[str] = []
         if len(names) == 1:
             text = f"{names[0]}: {copied.failed[names[0]]}"
         elif len(names) == total:
@@ -390,8 +391,9 @@ def _tell(progress: Progress, copied: Copied, where: str, *, verb: str = "copied
         elif copied.unasked.issuperset(names):
             text = f"{cause}: {counted(len(names), 'image')}"
         else:
-            text = f"{cause}: {counted(len(names), 'image')}: {', '.join(names)}"
+            text, listed = f"{cause}: {counted(len(names), 'image')}:", names
         progress.say(text, "[red]✗[/]")
+        progress.show(*listed)
     there = f", {len(copied.present)} were there" if copied.present else ""
     size = f", {copied.bytes / 1024**2:.1f} MiB" if copied.bytes else ""
     if copied.done or copied.present:

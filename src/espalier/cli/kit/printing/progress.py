@@ -55,7 +55,7 @@ class Progress:
         self.out.print(line, soft_wrap=True)
 
     def show(self, *commands: str) -> None:
-        """Print commands to copy, each in one line however narrow the terminal is."""
+        """Print commands or names to copy, each in one line however narrow the terminal is."""
         self.settle()
         for command in commands:
             self.out.print(f"  {_safe(command)}" if command else "", soft_wrap=True)
