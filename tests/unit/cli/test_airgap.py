@@ -465,7 +465,7 @@ async def test_an_account_is_sent_to_nobody_else(site: Site) -> None:
 
 async def test_a_closed_port_is_named(site: Site) -> None:
     registry = site.registry("127.0.0.1:1")
-    with pytest.raises(RegistryError, match=r"127.0.0.1:1: .*5 attempts"):
+    with pytest.raises(RegistryError, match=r"^127.0.0.1:1: Connection refused \(5 attempts\)$"):
         await registry.manifest("c", "v1")
     pauses = len(site.pauses)
     with pytest.raises(RegistryError, match="1 attempt"):

@@ -26,6 +26,7 @@ from yarl import URL
 from espalier.api.text.listing import counted
 from espalier.api.text.printable import quoted
 from espalier.api.trees import json_trees
+from espalier.kube.transports import channel
 
 A = TypeVar("A")
 
@@ -523,5 +524,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not trusted ({error.certificate_error}): give its authority with --ca-file"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return str(error.os_error.strerror or error)
+        return channel.reason(error.os_error)
     return str(error) or type(error).__name__

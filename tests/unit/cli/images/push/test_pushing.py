@@ -342,6 +342,7 @@ async def test_unknown_challenge_is_named(registry: ImageRegistry, archive: Path
 async def test_closed_port_is_named_without_tls(archive: Path) -> None:
     message = await refusal(ImageRegistry(port=1), archive)
     assert message.startswith("127.0.0.1 could not be asked to look for sha256:")
+    assert "Connection refused" in message
     assert "ssl" not in message
 
 

@@ -20,6 +20,7 @@ from espalier.cli.local.images.layout import INDEX
 from espalier.cli.local.images.push.archive import PIECE, Blob
 from espalier.cli.local.images.push.reference import Reference
 from espalier.kube.connection.proxies import proxy_for
+from espalier.kube.transports import channel
 
 Result = TypeVar("Result")
 
@@ -240,7 +241,7 @@ class Registry:
             advice = "it may serve TLS, so leave out --plain-http" if url.scheme == "http" else "it is no registry"
             raise _Again(f"{host} does not speak HTTP ({quoted(error.message, MESSAGE)}): {advice}") from None
         except aiohttp.ClientConnectorError as error:
-            reason = error.os_error.strerror or str(error.os_error)
+            reason = channel.reason(error.os_error)
             raise _Again(f"{host} could not be asked to {what}: {quoted(reason, MESSAGE)}") from None
         except TimeoutError:
             raise _Again(f"{host} sent nothing for {SILENCE:.0f} s when asked to {what}") from None
