@@ -32,6 +32,11 @@ def test_the_chart_in_the_tree_is_the_generated_one() -> None:
     assert results == chart.files()
 
 
+def test_notes_fit_a_terminal_of_80_columns() -> None:
+    """Helm prints them as they are."""
+    assert [line for line in chart.files()["templates/NOTES.txt"].splitlines() if len(line) > 80] == []
+
+
 def test_yaml_of_the_chart_has_no_anchors() -> None:
     for name, text in chart.files().items():
         assert not re.search(r"(?m)^ *(- )*(\S+: )?[&*]\w", text), name

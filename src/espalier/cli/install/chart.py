@@ -110,10 +110,12 @@ The manager starts in namespace {SYSTEM_NAMESPACE}:
 
 If that does not finish, its log says what is missing, such as Cluster API:
 
-  kubectl -n {SYSTEM_NAMESPACE} logs deployment/{manifests.NAME} | grep 'not ready'
+  kubectl -n {SYSTEM_NAMESPACE} logs deployment/{manifests.NAME} \\
+    | grep 'not ready'
 {{{{- if not .Values.managementCluster }}}}
 
-No value managementCluster was given: set it to NAMESPACE/NAME of the Cluster that represents this management cluster.
+No value managementCluster was given: set it to NAMESPACE/NAME of the Cluster
+that represents this management cluster.
 {{{{- end }}}}
 """
 

@@ -94,7 +94,7 @@ VALUES = (
     Value(
         "image.tag",
         "",
-        "Its tag. Default: the version of the chart, unless there is a digest.",
+        "Its tag. Default: appVersion of the chart, unless there is a digest.",
         {"type": "string", "pattern": r"^(\w[\w.-]{0,127})?$"},
     ),
     Value(
