@@ -42,7 +42,7 @@ class ClusterWatch(Watched):
         super().__init__(all_.client, all_.clock, (key.namespace,) if all_.namespaces else (), all_.probe, all_.advice)
         self.key = key
         of, labels = self.caches.of, f"{CLUSTER_NAME_LABEL}={key.name}"
-        self.cluster = of(Cluster.resource, key.namespace, fields=f"metadata.name={key.name}")
+        self.cluster = of(Cluster.resource, key.namespace, fields=f"metadata.name={key.name}", optional=True)
         self.parts = [of(kind, SYSTEM_NAMESPACE, labels, optional=True) for kind in kinds]
         self._linked: dict[tuple[str, str], Cache] = {}
         about = f"involvedObject.name={key.name},involvedObject.kind=Cluster"

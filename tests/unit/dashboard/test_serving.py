@@ -333,6 +333,8 @@ async def test_absent_kind_is_named_in_its_place() -> None:
     async with served(kinds=()) as env:
         await env.open()
         await eventually(env.page, lambda page: "does not serve Clusters" in page)
+        async with env.session.get(f"{env.origin}{env.root}clusters/default/garden") as response:
+            assert (response.status, "does not serve Clusters" in await response.text()) == (404, True)
 
 
 async def test_lost_api_server_has_a_banner_until_it_is_back() -> None:

@@ -23,7 +23,7 @@ from espalier.dashboard.html.fleet import path_of
 from espalier.dashboard.html.page import Frame
 from espalier.dashboard.models import cluster, fleet
 from espalier.dashboard.models.plans import Plan, Planner
-from espalier.dashboard.views.views import FIRST_PAINT, FleetView, View
+from espalier.dashboard.views.views import FIRST_PAINT, NOT_SERVED, FleetView, View
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 
@@ -57,6 +57,8 @@ class ClusterView(View):
     @property
     def absence(self) -> str:
         """A sentence if there is no such Cluster, as far as the caller may see."""
+        if self._watch.cluster.is_absent:
+            return NOT_SERVED
         if self._watch.object is not None or not self._watch.cluster.synced:
             return ""
         return f"There is no cluster {self._watch.key.name} in namespace {self._watch.key.namespace}."
@@ -148,7 +150,7 @@ class ClusterView(View):
             self._put("objects", objects, html.objects(*objects, now))
 
     def _absent(self) -> str:
-        why = self._watch.notice(self._watch.cluster)
+        why = NOT_SERVED if self._watch.cluster.is_absent else self._watch.notice(self._watch.cluster)
         if why:
             return why
         return f"There is no cluster {self._watch.key.name} in namespace {self._watch.key.namespace} (any more)."

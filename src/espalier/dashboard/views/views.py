@@ -25,6 +25,7 @@ FIRST_PAINT = 2.0
 """Seconds for which a page waits for objects that no page has shown yet."""
 AGAIN = 1.0
 """Seconds after which a view looks at what comes without an event: errors of requests, silence."""
+NOT_SERVED = "This API server does not serve Clusters: use the kubeconfig of a management cluster."
 _AT_ONCE = 50
 """Rows that are rendered before other work of the event loop gets its turn."""
 
@@ -191,7 +192,7 @@ class FleetView(View):
     def _notice(self) -> str:
         observed = self._observation
         if observed.clusters.is_absent:
-            return "This API server does not serve Clusters: use the kubeconfig of a management cluster."
+            return NOT_SERVED
         sentences = [
             observed.notice(observed.clusters),
             observed.notice(observed.releases, observed.bundles, instead="Dates of support"),
