@@ -93,7 +93,7 @@ def test_watch_prints_changes_but_no_ageing(env: LocalEnvironment) -> None:
     assert env.espalier("delete", "cluster", "meadow").code == 0
 
 
-def test_description_is_shown_anew_until_the_cluster_is_gone(env: LocalEnvironment) -> None:
+def test_description_follows_a_cluster_to_its_end(env: LocalEnvironment) -> None:
     text = EXAMPLE.replace("garden", "heath")
     assert env.apply(text).code == 0
     with watching(env, "describe", "cluster", "heath", "--watch") as lines:

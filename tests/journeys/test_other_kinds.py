@@ -69,7 +69,7 @@ def test_other_objects_are_ignored_unless_asked_for(env: LocalEnvironment, tmp_p
     assert there(NAMESPACES, "fields", None)
 
 
-def test_kustomization_that_changes_something_is_to_be_built(env: LocalEnvironment, tmp_path: Path) -> None:
+def test_kustomization_is_to_be_built_first(env: LocalEnvironment, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(EXAMPLE)
     listing = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [cluster.yaml]\n"
     for text, reason in (

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli.kit import eksctl_flags
+from espalier.cli.kit.commands import OF_EKSCTL
 from espalier.cli.kit.shown_commands import EXAMPLE
 from espalier.cli.local.up import Nodes
 from espalier.cli.main import program, run
@@ -290,14 +290,14 @@ def test_an_interrupt_names_what_continues(
     assert capsys.readouterr().err == f"error: interrupted{then}\n"
 
 
-def test_flags_of_eks_anywhere_are_answered_and_on_its_page() -> None:
+def test_flags_of_eksctl_are_on_their_page() -> None:
     page = (
         (Path(__file__).parents[3] / "docs/eks-anywhere.md").read_text().partition("## Flags")[2].partition("\n## ")[0]
     )
-    assert set(re.findall(r"`(-[-a-z]+)`", page)) == set(eksctl_flags.ADVICE)
+    assert set(re.findall(r"`(-[-a-z]+)`", page)) == set(OF_EKSCTL)
     root: Any = program
     for verb in ("create", "upgrade", "delete"):
         group = root.get_command(click.Context(root), verb)
         assert isinstance(group, click.Group)
         ours = {spelling for option in group.commands["cluster"].params for spelling in option.opts}
-        assert not ours & eksctl_flags.ADVICE.keys(), verb
+        assert not ours & OF_EKSCTL.keys(), verb

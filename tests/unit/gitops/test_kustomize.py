@@ -20,7 +20,7 @@ OF_ANOTHER_NAMESPACE = {("Cluster", "spec/bundlesRef/name")}
 """Bundles lie in a namespace of the management cluster, whatever the overlay is called."""
 
 
-def test_each_reference_of_our_kinds_is_known_to_kustomize() -> None:
+def test_kustomize_knows_each_reference() -> None:
     known = {(spec["kind"], spec["path"]) for entry in _entries() for spec in entry["fieldSpecs"]}
     assert known == set(_references()) - OF_ANOTHER_NAMESPACE
 
@@ -30,7 +30,7 @@ def test_each_named_kind_is_one_that_exists() -> None:
     assert {entry["kind"] for entry in _entries()} <= kinds | {"Secret"}
 
 
-def test_an_overlay_keeps_the_groups_that_it_does_not_name() -> None:
+def test_overlay_keeps_groups_it_does_not_name() -> None:
     cluster, datacenter = _built("production")
     assert [(group["name"], group["count"]) for group in cluster["spec"]["workerNodeGroupConfigurations"]] == [
         ("general", 5),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from espalier.api.text.violations import nearest_name
-from espalier.cli.kit import eksctl_flags
 
 EXIT_CODES = """
 \b
@@ -81,8 +80,8 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
             near = nearest_name(error.command_name, known) or _elsewhere(error.command_name, context)
             allowed = f"did you mean {near}?" if near else f"allowed: {', '.join(known)}"
             return f"unknown command {error.command_name!r}; {allowed}"
-        case click.NoSuchOption() if context.command.name == "cluster" and error.option_name in eksctl_flags.ADVICE:
-            return f"unknown flag {error.option_name}: {eksctl_flags.ADVICE[error.option_name]}"
+        case click.NoSuchOption() if context.command.name == "cluster" and error.option_name in OF_EKSCTL:
+            return f"unknown flag {error.option_name}: {OF_EKSCTL[error.option_name]}"
         case click.NoSuchOption():
             suggestion = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
             return f"unknown flag {error.option_name}{suggestion}"
@@ -121,3 +120,31 @@ def _spellings(parameter: click.Parameter) -> list[str]:
 
 def _name(parameter: click.Parameter, context: click.Context) -> str:
     return parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(context)
+
+
+_TIMEOUT = "--timeout is for all of it"
+_CHECKS = "spec.machineHealthCheck of the Cluster has it"
+_HARDWARE = "`espalier generate hardware -z FILE | kubectl apply -f -` before it does that"
+_KUBECONFIG = "--kubeconfig is that of the management cluster; the cluster's own is not needed"
+_RELEASES = "`espalier releases import` brings Bundles of your own"
+
+OF_EKSCTL: Mapping[str, str] = {
+    "--bundles-override": _RELEASES,
+    "--control-plane-wait-timeout": _TIMEOUT,
+    "--external-etcd-wait-timeout": _TIMEOUT,
+    "--force-cleanup": "nothing is left to clean up: the same command goes on, or `espalier delete cluster` ends it",
+    "--hardware-csv": _HARDWARE,
+    "--install-packages": "curated packages are no part of Espalier (docs/second-day.md#curated-packages)",
+    "--no-timeouts": "--no-wait returns at once, and the manager goes on",
+    "--node-startup-timeout": _CHECKS,
+    "--per-machine-wait-timeout": _TIMEOUT,
+    "--skip-ip-check": "no address is pinged: they are compared with those of other clusters",
+    "--skip-validations": "no check can be skipped as a whole; annotations allow some (docs/reference/metadata.md)",
+    "--tinkerbell-bootstrap-ip": "Tinkerbell runs there before a cluster is created (docs/tinkerbell.md)",
+    "--unhealthy-machine-timeout": _CHECKS,
+    "--w-config": _KUBECONFIG,
+    "-v": "`espalier describe cluster NAME --watch` shows what is done",
+    "-w": _KUBECONFIG,
+    "-z": _HARDWARE,
+}
+"""Advice by flag of `create`, `upgrade` and `delete cluster` of `eksctl anywhere`."""

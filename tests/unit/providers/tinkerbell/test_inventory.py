@@ -213,7 +213,7 @@ def test_ignored_columns_are_named() -> None:
     )
 
 
-def test_disks_whose_partitions_tinkerbell_may_not_know_are_named() -> None:
+def test_disks_with_unknown_partitions_are_named() -> None:
     data = file({"disk": "/dev/nvme0n1"}, OTHER | {"disk": "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4"})
     (warning,) = read(data, "hardware.csv").warnings
     assert warning.startswith("disk of worker-2: earlier versions of Tinkerbell write files to the disk itself")
