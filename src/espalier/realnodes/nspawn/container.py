@@ -115,8 +115,10 @@ async def take_away(folder: NodeFolder) -> None:
     await cgroups.end_all(folder.id)
     cgroups.remove(folder.id)
     _lock_of(folder).unlink(missing_ok=True)
-    for point in sorted((point for point in _mount_points() if _is_below(point, folder.path)), reverse=True):
-        await run("umount", "--lazy", point)
+    # More than once: the kernel's list may lack a mount while others change.
+    while points := sorted((point for point in _mount_points() if _is_below(point, folder.path)), reverse=True):
+        for point in points:
+            await run("umount", "--lazy", point)
     await network.remove_link(f"vb-{folder.id}")
     propagate = _RUN / "propagate" / folder.id
     if propagate.exists():
