@@ -242,6 +242,7 @@ def test_events_of_a_shoot_and_its_objects_are_shown(
             nothing = await espalier("shoots", "events", "apple", *IN_NAMESPACE)
             assert (nothing.code, nothing.output) == (0, "")
             assert "No events of shoot apple found in namespace garden-dev: an API server keeps" in nothing.complaint
+            assert "`espalier shoots describe apple -n garden-dev` shows" in nothing.complaint
             shoot = await garden.client.get(Shoot.resource, "apple", "garden-dev")
             (entry,) = (await garden.client.list(BackupEntry.resource, "garden-dev")).items
             later = {"count": 3, "lastObservedTime": "2026-01-01T00:02:00.500000Z"}

@@ -148,7 +148,8 @@ async def events(name: str, *, connect: flags.Connection, output_format: str) ->
     else:
         output.say_wrapped(
             f"No events of shoot {name} found in namespace {connected.namespace}: an API server keeps them for an "
-            f"hour, unless it is told otherwise. `espalier shoots describe {name}` shows the last operation.",
+            f"hour, unless it is told otherwise. `espalier shoots describe {name} -n "
+            f"{connected.namespace}` shows the last operation.",
             stderr=True,
         )
 
@@ -205,7 +206,10 @@ async def migrate(
             await check_seed(connected.client, destination)
             await move(connected.client, key, destination, give_up_source=give_up_source)
             if not wait:
-                progress.say(f"shoot {key} moves to seed {destination}; `espalier shoots flow {name}` shows progress")
+                progress.say(
+                    f"shoot {key} moves to seed {destination}; "
+                    f"`espalier shoots flow {key.name} -n {key.namespace}` shows the progress"
+                )
                 return
             await until_moved(connected.client, key, destination, timeout=seconds, progress=progress)
             progress.say(f"shoot {key} runs on seed {destination}")
