@@ -27,6 +27,7 @@ LONGEST_PROBLEM = 300
 """The most characters of untrusted text in a message."""
 _ECDSA_GATE = "PublicKeysECDSA"
 _REMOVED_GATES = {
+    "WaitForAllControlPlaneComponents": minor("1.35"),
     "ControlPlaneKubeletLocalMode": minor("1.36"),
     "NodeLocalCRISocket": minor("1.37"),
     _ECDSA_GATE: minor("1.37"),
